@@ -21,7 +21,7 @@ struct BrokerConfig {
   std::string broker_name = "broker-a";               // brokerName
   int64_t broker_id = 0;                              // brokerId
   std::string broker_ip;                              // brokerIP1; empty: the address at which a connection reached us
-  std::string listen_host = "0.0.0.0";                // listenHost (ours)
+  std::string listen_host = "0.0.0.0";                // listenHost (ours); RocketMQ's bindAddress is read too
   uint16_t listen_port = 10911;                       // listenPort; 0: a free one
   std::vector<std::string> name_servers;              // namesrvAddr, ';'-separated host:port
   std::string store_path = "store";                   // storePathRootDir
@@ -43,12 +43,14 @@ struct BrokerConfig {
   uint64_t disk_free_bytes_min = 0;                   // diskFreeBytesMin (ours): refuse writes below; `dev` sets 512 MiB
   int64_t register_interval_ms = 1000;                // registerNameServerPeriod for native name servers
   uint64_t prepare_ahead_bytes_max = 64ull << 20;     // prepareAheadBytesMax (ours), decision 1
+  friend bool operator==(const BrokerConfig&, const BrokerConfig&) = default;
 };
 
 struct NameServerConfig {
   std::string listen_host = "0.0.0.0";                // listenHost
   uint16_t listen_port = 9876;                        // listenPort
   int64_t broker_expiry_ms = 10'000;                  // brokerExpiry (ours; native registrations)
+  friend bool operator==(const NameServerConfig&, const NameServerConfig&) = default;
 };
 
 struct ClientConfig {
@@ -58,6 +60,7 @@ struct ClientConfig {
   int32_t resends = 2;                                // retryTimesWhenSendFailed
   int64_t route_refresh_ms = 30'000;                  // pollNameServerInterval
   uint32_t body_bytes_max = 4u << 20;                 // maxMessageSize
+  friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 
 // What a line of a configuration file came to.
@@ -69,7 +72,7 @@ struct ConfigNote {
 };
 struct ConfigKey {
   std::string_view name;        // RocketMQ's, or ours
-  std::string_view value;       // default, as text
+  std::string value;            // default, as text
   std::string_view meaning;     // one line; for ignored keys: why
   bool is_ignored = false;      // known to RocketMQ, without effect here
 };
