@@ -1,0 +1,104 @@
+#pragma once
+// Consume queues: one list of 20-byte entries per topic and queue (store.md 3.1: physicalOffset 8, size 4, tagsCode 8, big-endian),
+// entry i at byte 20 i of the queue's line of files, `<directory>/<topic>/<queueId>/<20-digit byte offset>`.
+//
+// Dispatch adds entries in memory (`pending`), where readers find them at once. A round writes what is pending into the files and
+// flushes it, queue by queue, at most kQueueFilesBusyMax at a time; a queue that is idle has no mapping and no open file. So dispatch
+// never waits for a file, and a hundred thousand queues cost no page each per flush.
+//
+//   one queue's file work: Resting --round or cold read--> Mapping --> Preparing --> Writing --> Flushing --> Resting
+//
+// Recovery: files hold what was durable at `derived` and, behind that, anything at all. A queue ends behind its last entry whose record
+// lies below `derived` and really stands in the log with this topic, queue and offset; the rest is fed again by dispatch.
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/store/commit_log.h"
+#include "core/store/derived.h"
+#include "core/store/dispatch.h"
+
+namespace fulmar {
+
+struct QueueEntry {
+  PhysicalOffset at;
+  uint32_t bytes = 0;
+  int64_t tag_code = 0;
+  friend bool operator==(const QueueEntry&, const QueueEntry&) = default;
+};
+inline constexpr uint64_t kQueueEntryBytes = 20;
+inline constexpr uint32_t kPreBlankBytes = 0x7FFFFFFF;   // entries in front of a queue that begins late (store.md FG-5): skipped
+void encode_queue_entry(MutableBytes into, const QueueEntry& entry);
+QueueEntry decode_queue_entry(Bytes from);
+// String.hashCode of TAGS, sign-extended; 0 without tags (store.md 3.1).
+int64_t tag_code_of(const Message& message);
+
+struct QueueRange { QueueOffset min, max; };   // dispatched: readers see [min, max)
+
+class ConsumeQueues : public Derived {
+ public:
+  struct Options { std::string directory; uint64_t file_bytes = 6'000'000; };
+  ConsumeQueues(Options options, CommitLog& log, Watermarks& watermarks);
+  ~ConsumeQueues() override;
+
+  // --- start ------------------------------------------------------------------------------------------------------------------------
+  // A file found by listing `directory` (relative path "topic/queueId/00…"); others are ignored and noted.
+  void adopt(Ctx& ctx, const FileEntry& entry);
+  // Finds the end of every queue. Nothing below `derived` may be lost: when Σ (max - min) differs from `entries_expected`, files are
+  // missing or foreign and needs_rebuild() turns true: all queues are then empty and dispatch must start at the log's beginning.
+  void begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known);
+  bool is_loaded() const;
+  bool needs_rebuild() const;
+
+  // --- offsets ----------------------------------------------------------------------------------------------------------------------
+  // The next offset of a queue for an append; queues appear when first named. assigned() is called once the append has succeeded.
+  QueueOffset next_offset(std::string_view topic, QueueId queue);
+  void assigned(std::string_view topic, QueueId queue, EntryCount count);
+  // After catch-up: appends go on where dispatch ended.
+  void begin_appending();
+  QueueRange range(std::string_view topic, QueueId queue) const;   // {0, 0} when unknown
+  // Makes all entries of the topic invisible and its files go away; offsets go on where they were.
+  void retire_topic(Ctx& ctx, std::string_view topic);
+  // A queue that will be made again begins here (from the fold of retired topics).
+  void begin_queue_at(std::string_view topic, QueueId queue, QueueOffset first);
+  uint64_t entry_count() const;                     // Σ (max - min) over all queues
+  // Every queue with entries, in order of topic and queue id: visit(topic, queue id, range).
+  template <class Visit> void for_each(Visit visit) const;
+
+  // --- reading ----------------------------------------------------------------------------------------------------------------------
+  // Appends up to `count` entries from `from` on to `out`. True: done (possibly fewer, at the end of the queue or of a file). False:
+  // the file is cold; it is being fetched and take_ready() will name `token`.
+  bool read(Ctx& ctx, std::string_view topic, QueueId queue, QueueOffset from, EntryCount count, uint64_t token, std::vector<QueueEntry>& out);
+  std::vector<uint64_t> take_ready() { return std::exchange(ready_, {}); }
+  std::vector<Arrival> take_arrivals();             // queues that grew since the last call, each once
+
+  // --- inputs and pump --------------------------------------------------------------------------------------------------------------
+  void on_mapped(Ctx& ctx, const Mapped& mapped);
+  void on_done(Ctx& ctx, const Done& done);
+  void on_warmed(Ctx& ctx, const Warmed& warmed);   // WarmFor::Queues
+  void pump(Ctx& ctx);
+  bool is_idle() const;                             // no file work in flight
+  const Error* blocked() const;                     // rounds cannot finish: DiskFull; tried again every second
+
+  // --- Derived ----------------------------------------------------------------------------------------------------------------------
+  bool apply(Ctx& ctx, const RecordView& record) override;
+  void begin_round(Ctx& ctx) override;
+  bool is_round_done() const override;
+  bool wants_round() const override;
+  PhysicalOffset claim() const override { return PhysicalOffset(UINT64_MAX); }
+  size_t pending_count() const { return pending_count_; }
+  size_t queue_count() const;
+
+ private:
+  struct Queue;
+  struct Key { std::string topic; int32_t queue = 0; friend auto operator<=>(const Key&, const Key&) = default; };
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::vector<uint64_t> ready_;
+  size_t pending_count_ = 0;
+};
+
+}  // namespace fulmar

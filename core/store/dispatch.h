@@ -1,0 +1,34 @@
+#pragma once
+// The only walker: feeds visible records, in log order, to everything Derived.
+
+#include <span>
+
+#include "core/store/commit_log.h"
+#include "core/store/derived.h"
+
+namespace fulmar {
+
+// A small fact for whoever waits for messages.
+struct Arrival { std::string topic; QueueId queue_id; QueueOffset max; };
+
+class Dispatch {
+ public:
+  Dispatch(CommitLog& log, Watermarks& watermarks, std::vector<Derived*> derived);
+  // Starts (again) at `from`, a record's beginning.
+  void begin_at(PhysicalOffset from) { watermarks_.dispatched = from; }
+  // Walks [dispatched, visible), at most kDispatchRecordsPerStep records; asks for step_again when more is ready, warms what is cold.
+  // `skip`: ranges of the log that recovery found damaged, ascending; they are passed over.
+  void pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> skip);
+  void on_warmed(const Warmed& warmed);
+  bool is_waiting() const { return is_waiting_; }
+  bool is_behind(PhysicalOffset visible) const { return watermarks_.dispatched < visible; }
+
+ private:
+  CommitLog& log_;
+  Watermarks& watermarks_;
+  std::vector<Derived*> derived_;
+  bool is_waiting_ = false;
+  uint64_t step_done_ = 0;
+};
+
+}  // namespace fulmar

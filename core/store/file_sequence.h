@@ -1,0 +1,92 @@
+#pragma once
+// Equal-sized mapped files under one directory, named by their 20-digit start offset: the commit log's bytes as one line. New files are
+// asked for and prepared before they are needed (decision 1); files found at start keep the length they have.
+//
+//   a file: Unmapped --map--> Mapping --> Mapped (prepared_to moves forward in steps while it is at the writing end)
+//
+// The writing end: everything in [writable_from, prepared_to()) may be stored to. One map or prepare is in flight at a time; when one
+// fails with DiskFull it is tried again every second and blocked() says why.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/io/node.h"
+#include "core/io/tickets.h"
+#include "core/model/ids.h"
+#include "core/store/limits.h"
+
+namespace fulmar {
+
+std::string segment_name(uint64_t start);                              // "00000000001073741824"
+std::optional<uint64_t> parse_segment_name(std::string_view name);     // 20 digits and nothing else
+
+class FileSequence {
+ public:
+  struct Options {
+    std::string directory;
+    uint64_t file_bytes = 1ull << 30;
+    uint64_t ahead_max = 64ull << 20;
+    uint8_t owner = 0;
+  };
+  struct File {
+    uint64_t start = 0, size = 0;
+    FileId id;                     // when Mapped
+    enum class State : uint8_t { Unmapped, Mapping, Mapped } state = State::Unmapped;
+    uint64_t end() const { return start + size; }
+  };
+
+  explicit FileSequence(Options options) : options_(std::move(options)), tickets_(options_.owner) {}
+
+  // --- start ----------------------------------------------------------------------------------------------------------------------
+  void adopt(uint64_t start, uint64_t size);         // in ascending order, without a gap to the last one; an existing file
+  void map_existing(Ctx& ctx, size_t index);         // then on_mapped
+  // Writing goes on at `end`: it, and everything behind it, counts as unprepared, so that prepare() zeroes it before it is written.
+  void begin_writing(uint64_t end);
+
+  // --- running ----------------------------------------------------------------------------------------------------------------------
+  // Keeps the place ahead of `end` prepared: at least kPrepareAheadMin, more the faster the writer is. Call once a step.
+  void pump(Ctx& ctx, uint64_t end);
+  uint64_t prepared_to() const { return prepared_to_; }
+  const Error* blocked() const { return blocked_ ? &*blocked_ : nullptr; }
+  // The disk has room again: try at once.
+  void unblock(Ctx& ctx);
+
+  // --- inputs -------------------------------------------------------------------------------------------------------------------------
+  void on_mapped(Ctx& ctx, const Mapped& mapped);
+  void on_done(Ctx& ctx, const Done& done);
+  void on_timer(Ctx& ctx);                            // TimerId(owner << 56)
+
+  // --- reading ------------------------------------------------------------------------------------------------------------------------
+  // Index of the file that holds `offset`; nothing when outside.
+  std::optional<size_t> find(uint64_t offset) const;
+  const std::vector<File>& files() const { return files_; }
+  const File& file(size_t index) const { return files_[index]; }
+  std::string path(size_t index) const;
+  uint64_t begin() const { return files_.empty() ? next_start_ : files_.front().start; }
+  uint64_t limit() const { return files_.empty() ? next_start_ : files_.back().end(); }
+  // Forgets files that lie wholly at or behind `offset` (the caller removes them): after a cut.
+  std::vector<std::string> drop_files_from(Ctx& ctx, uint64_t offset);
+  void begin_at(uint64_t start) { next_start_ = start; }  // an empty sequence starts here
+  bool is_idle() const { return tickets_.out_count() == 0; }
+  bool has_map_error() const { return map_error_.has_value(); }
+  const std::optional<Error>& map_error() const { return map_error_; }   // map_existing failed: the store cannot be opened
+
+ private:
+  struct InFlight { enum class What : uint8_t { MapNew, MapExisting, Prepare } what = What::Prepare; uint64_t start = 0; uint64_t prepare_end = 0; };
+  uint64_t ahead_wanted(Ctx& ctx, uint64_t end);
+  void fail(Ctx& ctx, Error error);
+
+  Options options_;
+  TicketBook<InFlight> tickets_;
+  std::vector<File> files_;
+  uint64_t next_start_ = 0;
+  uint64_t prepared_to_ = 0;
+  bool is_writing_ = false, is_advancing_ = false;
+  std::optional<Error> blocked_, map_error_;
+  uint64_t rate_end_ = 0, rate_bytes_ = 0;   // how much was appended in the last second
+  Monotonic rate_at_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,63 @@
+#pragma once
+// Hash index by message key (store.md 7, RocketMQ's bytes): header 40, slots x 4, entries x 20; file names are local creation times
+// yyyyMMddHHmmssSSS, made unique by counting up.
+//
+// Keys of dispatched records collect in memory, where queries find them. A round writes entries first, flushes, then slots, flushes, then
+// the header: a slot on disk never points at an entry that is not, so chains survive any crash. What an interrupted round left
+// behind is never linked (an unlinked entry) or linked and true; numbering goes on behind it. A query checks the key in the record, so
+// entries of records that a crash took away are harmless.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/store/derived.h"
+#include "core/store/watermarks.h"
+
+namespace fulmar {
+
+struct KeyHit { PhysicalOffset at; friend auto operator<=>(const KeyHit&, const KeyHit&) = default; };
+
+// |Java hashCode of "topic#key"|, 0 for Integer.MIN_VALUE.
+uint32_t key_hash(std::string_view topic, std::string_view key);
+
+class Index : public Derived {
+ public:
+  struct Options { std::string directory; uint64_t slot_count = 5'000'000, entry_count = 20'000'000; bool is_enabled = true; };
+  explicit Index(Options options);
+  ~Index() override;
+
+  // --- start: adopt files found in `directory` (17 digits), then load; see ConsumeQueues for `entries_expected` ------------------------
+  void adopt(Ctx& ctx, const FileEntry& entry);
+  void begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known);
+  bool is_loaded() const;
+  bool needs_rebuild() const;       // then all files were dropped; dispatch must start at the log's beginning
+  uint64_t entry_count() const;     // Σ (indexCount - 1) over all files and what is pending
+
+  // --- query ------------------------------------------------------------------------------------------------------------------------
+  // Candidates for (topic, key) with store time in [begin, end], newest first, at most count_max, each record once. True: `out` is
+  // filled; false: files are cold and being fetched, take_ready() will name `token`. Hash collisions are the caller's to sort out.
+  bool query(Ctx& ctx, std::string_view topic, std::string_view key, Wall begin, Wall end, uint32_t count_max, uint64_t token, std::vector<KeyHit>& out);
+  std::vector<uint64_t> take_ready() { return std::exchange(ready_, {}); }
+
+  void on_mapped(Ctx& ctx, const Mapped& mapped);
+  void on_done(Ctx& ctx, const Done& done);
+  void pump(Ctx& ctx);
+  bool is_idle() const;
+  const Error* blocked() const;     // DiskFull: indexing stands still, writes go on; rounds wait
+
+  // --- Derived: one entry for UNIQ_KEY, one per blank-separated word of KEYS; none for rolled-back records --------------------------------
+  bool apply(Ctx& ctx, const RecordView& record) override;
+  void begin_round(Ctx& ctx) override;
+  bool is_round_done() const override;
+  bool wants_round() const override;
+  PhysicalOffset claim() const override { return PhysicalOffset(UINT64_MAX); }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::vector<uint64_t> ready_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,80 @@
+#pragma once
+// Topics, groups, committed offsets: records of the system topic rmq_sys_fulmar_meta (queue 0), folded (decision 9). RocketMQ's JSON
+// files are exports of it and are read as truth only when the log holds no such record.
+//
+// A change is appended first and taken into the table in the same step, stamped with its place in the log; a re-dispatched older record
+// therefore never undoes it: apply() takes a record only when its place is not below the entry's stamp.
+//
+// Body of a record, big-endian: version 1 (u8), then items until the end: kind u8, payload length u32, payload.
+//   1 topic set       u16+name · i32 read queues · i32 write queues · u32 perm
+//   2 topic removed   u16+name · u16 count · (i32 queue id · i64 next offset)…: a topic made again goes on there
+//   3 offset set      u16+group · u16+topic · i32 queue id · i64 offset
+// Unknown kinds are passed over (written by a later version).
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model/command.h"
+#include "core/store/commit_log.h"
+#include "core/store/consume_queue.h"
+#include "core/store/derived.h"
+
+namespace fulmar {
+
+// Appends one record of the meta topic; the store's.
+class MetaLog {
+ public:
+  virtual ~MetaLog() = default;
+  virtual Result<Appended> append_meta(Ctx& ctx, Bytes body) = 0;
+};
+
+struct OffsetKey {
+  std::string group, topic;
+  int32_t queue_id = 0;
+  friend auto operator<=>(const OffsetKey&, const OffsetKey&) = default;
+};
+
+class Meta : public Derived {
+ public:
+  Meta(MetaLog& log, ConsumeQueues& queues) : log_(log), queues_(queues) {}
+
+  // --- topics. Errors of append pass through (DiskFull, LogRolling, …); the caller answers once [begin, end) is flushed. -----------------
+  Result<Appended> set_topic(Ctx& ctx, const TopicConfig& config);
+  Result<Appended> remove_topic(Ctx& ctx, std::string_view topic);
+  const TopicConfig* topic(std::string_view name) const;       // good until the next change
+  std::vector<TopicConfig> topics(std::string_view after, size_t count_max) const;
+  size_t topic_count() const { return topics_.size(); }
+  uint64_t topics_version() const { return topics_version_; }  // moves with every change
+
+  // --- offsets ----------------------------------------------------------------------------------------------------------------------
+  Result<Appended> set_offsets(Ctx& ctx, const std::vector<std::pair<OffsetKey, QueueOffset>>& offsets);
+  std::optional<QueueOffset> offset(const OffsetKey& key) const;
+  // After recovery: offsets above a queue's end are clamped to it, each with an event (decision 12).
+  void clamp_offsets(Ctx& ctx);
+
+  // --- exports and imports (core/store/exports.h writes and reads the files) ---------------------------------------------------------------
+  bool has_records() const { return has_records_; }            // something was folded from the log
+  uint64_t changes() const { return changes_; }                // moves with every change: exports compare
+  const auto& all_offsets() const { return offsets_; }
+  const auto& all_topics() const { return topics_; }
+
+  bool apply(Ctx& ctx, const RecordView& record) override;     // only records of kMetaTopic concern it
+  void begin_round(Ctx&) override {}
+  bool is_round_done() const override { return true; }         // nothing of its own on disk: it folds from `fold_begin` at start
+  bool wants_round() const override { return false; }
+  PhysicalOffset claim() const override;
+
+ private:
+  struct TopicEntry { TopicConfig config; PhysicalOffset at; bool is_removed = false; std::vector<std::pair<int32_t, QueueOffset>> next; };
+  struct OffsetEntry { QueueOffset offset; PhysicalOffset at; };
+  MetaLog& log_;
+  ConsumeQueues& queues_;
+  std::map<std::string, TopicEntry, std::less<>> topics_;      // removed ones stay with their next offsets
+  std::map<OffsetKey, OffsetEntry> offsets_;
+  uint64_t topics_version_ = 0, changes_ = 0;
+  bool has_records_ = false;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,108 @@
+#pragma once
+// The store as one machine: it recovers, then takes messages, dispatches, flushes, writes what is derived, and stops.
+//
+//   Recovering --> Serving --stop--> Draining --> Stopped
+//              \-> Damaged (rot inside the log: everything readable stays readable, nothing is written)
+//   Every state may halt the node: a store that cannot be opened, a failed flush.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model/command.h"
+#include "core/model/config.h"
+#include "core/store/ack_gate.h"
+#include "core/store/checkpoint.h"
+#include "core/store/commit_log.h"
+#include "core/store/consume_queue.h"
+#include "core/store/dispatch.h"
+#include "core/store/exports.h"
+#include "core/store/flusher.h"
+#include "core/store/index_file.h"
+#include "core/store/meta.h"
+
+namespace fulmar {
+
+class Recovery;
+
+class Store : private MetaLog {
+ public:
+  enum class State : uint8_t { Recovering, Serving, Damaged, Draining, Stopped };
+  explicit Store(const BrokerConfig& config);
+  ~Store() override;
+
+  void start(Ctx& ctx);
+  State state() const { return state_; }
+  bool can_read() const { return state_ == State::Serving || state_ == State::Damaged || state_ == State::Draining; }
+
+  // --- writing --------------------------------------------------------------------------------------------------------------------------
+  // Appends one message to (topic, queue): gives it the next queue offset and a store stamp. Topic and queue must exist: the caller has
+  // looked. Nothing is stored on an error: NotReady, Stopping, StoreDamaged, DiskFull (watermark or no block), LogRolling,
+  // UnflushedLimit, RecordTooLarge.
+  Result<Appended> append(Ctx& ctx, const Message& message);
+  // All of `items` or none, with consecutive queue offsets; `message` carries what they share. Appended covers all of them.
+  Result<Appended> append_batch(Ctx& ctx, const Message& message, std::span<const BatchItem> items);
+  // What a client is told about an append error: code, cause, what was measured, when to try again.
+  Refusal refusal(const Error& error) const;
+  // What must be durable before an append that ends at `end` is acknowledged: SYNC_FLUSH the flushed offset, ASYNC_FLUSH nothing.
+  PhysicalOffset ack_mark() const;
+  PhysicalOffset visible() const;           // dispatch may go up to here (decision 12)
+
+  // --- parts the broker talks to ----------------------------------------------------------------------------------------------------------
+  CommitLog& log() { return log_; }
+  ConsumeQueues& queues() { return queues_; }
+  Index& index() { return index_; }
+  Meta& meta() { return meta_; }
+  const Watermarks& watermarks() const { return watermarks_; }
+  std::vector<Warmed> take_warmed() { return std::exchange(warmed_for_broker_, {}); }   // WarmFor::Pull and Query
+  // Ranges of the log that are damaged (recovery found rot), ascending.
+  std::span<const Range> holes() const { return holes_; }
+  std::vector<std::pair<std::string, std::string>> status(const Moment& now) const;
+
+  // --- inputs: tickets and timers whose owner byte is_store() -----------------------------------------------------------------------------
+  void on_input(Ctx& ctx, const Input& input);
+  void on_timer(Ctx& ctx, TimerId timer);
+  void pump(Ctx& ctx);
+
+  // --- stop: no more appends are taken; flushes, writes everything derived, exports, a clean checkpoint, removes the abort marker ----------
+  void begin_stop(Ctx& ctx);
+
+ private:
+  friend class Recovery;
+  Result<Appended> append_meta(Ctx& ctx, Bytes body) override;
+  Result<void> may_append(Ctx& ctx, bool is_meta) const;
+  void enter(Ctx& ctx, State state);
+  void pump_flush(Ctx& ctx);
+  void pump_rounds(Ctx& ctx);
+  void pump_checkpoint(Ctx& ctx);
+  void pump_disk(Ctx& ctx);
+  void pump_stop(Ctx& ctx);
+  CheckpointState checkpoint_state(bool is_clean) const;
+
+  BrokerConfig config_;
+  State state_ = State::Recovering;
+  Watermarks watermarks_;
+  CommitLog log_;
+  ConsumeQueues queues_;
+  Index index_;
+  Meta meta_;
+  Exports exports_;
+  Flusher flusher_;
+  Checkpoint checkpoint_;
+  Dispatch dispatch_;
+  std::unique_ptr<Recovery> recovery_;
+  std::vector<Range> holes_;
+  std::vector<Warmed> warmed_for_broker_;
+  TicketBook<int> tickets_;                 // abort marker and disk space
+  Monotonic next_flush_, next_round_, next_checkpoint_, next_disk_poll_;
+  // A round of writing everything derived: what it covers once done.
+  struct Round { PhysicalOffset covers; uint64_t queue_entries, index_entries; };
+  std::optional<Round> round_;
+  Round durable_round_{};                   // the last that is done
+  std::optional<DiskSpace> space_;
+  bool is_disk_refusing_ = false, is_space_asked_ = false;
+  bool is_clean_written_ = false, is_abort_removed_ = false;
+};
+
+}  // namespace fulmar
