@@ -3,6 +3,7 @@
 // unfinished rest of a chunk is copied. Memory grows with bytes that arrived, never with lengths that were claimed.
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/base/bytes.h"
@@ -13,6 +14,7 @@ namespace fulmar::native {
 inline constexpr uint32_t kFrameBytesMaxRequest = 8u << 20;   // room to refuse a body of 4 MiB + 1 with a sentence
 inline constexpr uint32_t kFrameBytesMaxResponse = 16u << 20;
 inline constexpr uint32_t kHeaderWordsMax = 8192;             // 64 KiB
+inline constexpr size_t kLengthBytes = 8;                     // the two length words in front of every frame
 
 class Framer {
  public:
@@ -20,15 +22,21 @@ class Framer {
   // Takes the next chunk. Then call next() until it says nothing: `chunk` is borrowed until that moment.
   void feed(Bytes chunk);
   // A whole frame, length words included, good until the next call of next() or feed(); an empty view when there is none yet.
-  // FrameTooLarge, FrameBroken (header longer than the frame): the stream cannot be trusted any more.
+  // FrameTooLarge, FrameBroken (header longer than the frame): the stream cannot be trusted any more, and every later call says so again.
   Result<Bytes> next();
-  size_t buffered_bytes() const { return buffer_.size() - buffer_at_; }
+  // Bytes of an unfinished frame that are kept from chunk to chunk.
+  size_t buffered_bytes() const { return is_handed_out_ ? 0 : buffer_.size(); }
 
  private:
+  // Of the frame that begins with `start` (which may be cut anywhere): its whole length, or 0 while too little of it is known.
+  Result<size_t> frame_bytes(Bytes start) const;
+  void top_up(size_t bytes);
+
   uint32_t frame_bytes_max_;
   Bytes chunk_;                   // not yet looked at
-  std::vector<uint8_t> buffer_;   // an unfinished frame
-  size_t buffer_at_ = 0;
+  std::vector<uint8_t> buffer_;   // the frame that the last chunk left unfinished
+  bool is_handed_out_ = false;    // buffer_ is the frame that next() gave out last
+  std::optional<Error> broken_;
 };
 
 }  // namespace fulmar::native
