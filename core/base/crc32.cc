@@ -4,7 +4,8 @@
 
 namespace fulmar {
 
-uint32_t crc32(Bytes bytes, uint32_t before) { return libdeflate_crc32(before, bytes.data(), bytes.size()); }
+// libdeflate answers a null pointer with the initial value, so an empty view is not for it.
+uint32_t crc32(Bytes bytes, uint32_t before) { return bytes.empty() ? before : libdeflate_crc32(before, bytes.data(), bytes.size()); }
 
 namespace {
 constexpr uint32_t kPolynomial = 0xEDB88320u;  // reflected

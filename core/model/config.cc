@@ -263,8 +263,8 @@ Result<C> parse(std::string_view properties, std::vector<ConfigNote>* notes) {
     if (text.empty() || text.front() == '#' || text.front() == '!') continue;  // '!' also begins a comment in Java's properties
     const size_t split = text.find('=');
     const std::string_view key = trimmed(text.substr(0, split));
-    const auto verdict = split == std::string_view::npos ? Verdict{ConfigNote::Kind::Bad, "is not of the form key=value"}
-                                                         : apply(table, config, key, trimmed(text.substr(split + 1)));
+    const auto verdict = split == std::string_view::npos || key.empty() ? Verdict{ConfigNote::Kind::Bad, "is not of the form key=value"}
+                                                                         : apply(table, config, key, trimmed(text.substr(split + 1)));
     if (!verdict) continue;
     if (verdict->kind != ConfigNote::Kind::Ignored && !first_error) first_error = bad(fmt::format("line {}: {}: {}", line, key, verdict->sentence));
     if (notes != nullptr) notes->push_back({verdict->kind, line, std::string(key), verdict->sentence});
