@@ -37,6 +37,8 @@ class CommitLog {
   Result<Appended> append(Ctx& ctx, const Message& message, QueueOffset queue_offset);
   // May `bytes` of records, in one piece, be appended now? What append() would answer; for batches, which are stored whole or not at all.
   Result<void> room_for(Ctx& ctx, uint64_t bytes) const;
+  // Ends the segment with a filler when `bytes` do not fit it any more. After room_for() said yes, before a batch's first append.
+  void make_room(Ctx& ctx, uint64_t bytes);
   // No byte at or beyond `limit` is stored (decision 13).
   void set_append_limit(PhysicalOffset limit) { append_limit_ = limit; }
   PhysicalOffset append_limit() const { return append_limit_; }
@@ -75,7 +77,8 @@ class CommitLog {
   struct Range64 { uint64_t begin, end; Monotonic until; };
   struct WaitingForMap { uint64_t at, bytes; WarmToken token; };
   struct WarmInFlight { uint64_t at, bytes; WarmToken token; };
-  Result<void> place_for(Ctx& ctx, uint64_t bytes, uint64_t& at, bool& needs_filler) const;
+  struct PlaceFound { uint64_t at; bool needs_filler; };
+  Result<PlaceFound> place_for(uint64_t bytes) const;
   void start_warm(Ctx& ctx, uint64_t at, uint64_t bytes, WarmToken token);
 
   Options options_;

@@ -21,14 +21,17 @@ class Dispatch {
   void pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> skip);
   void on_warmed(const Warmed& warmed);
   bool is_waiting() const { return is_waiting_; }
+  bool is_stopped() const { return is_stopped_; }
   bool is_behind(PhysicalOffset visible) const { return watermarks_.dispatched < visible; }
 
  private:
   CommitLog& log_;
   Watermarks& watermarks_;
   std::vector<Derived*> derived_;
+  void fetch(Ctx& ctx, PhysicalOffset at, uint64_t bytes);
   bool is_waiting_ = false;
-  uint64_t step_done_ = 0;
+  bool is_stopped_ = false;                     // a visible record does not parse: an operator must look
+  uint64_t window_begin_ = 0, window_end_ = 0;  // what was fetched last
 };
 
 }  // namespace fulmar

@@ -78,6 +78,9 @@ class Store : private MetaLog {
   void pump_checkpoint(Ctx& ctx);
   void pump_disk(Ctx& ctx);
   void pump_stop(Ctx& ctx);
+  void on_space(Ctx& ctx, const Space& answer);
+  void route_warmed(Ctx& ctx);
+  void arm(Ctx& ctx);
   CheckpointState checkpoint_state(bool is_clean) const;
 
   BrokerConfig config_;
@@ -102,7 +105,9 @@ class Store : private MetaLog {
   Round durable_round_{};                   // the last that is done
   std::optional<DiskSpace> space_;
   bool is_disk_refusing_ = false, is_space_asked_ = false;
-  bool is_clean_written_ = false, is_abort_removed_ = false;
+  uint64_t raw_free_ = 0;                   // as measured, our own reserve not counted
+  bool is_export_written_ = false, is_clean_written_ = false, is_abort_asked_ = false, is_abort_removed_ = false;
+  Monotonic armed_ = Monotonic::never();
 };
 
 }  // namespace fulmar

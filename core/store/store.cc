@@ -1,0 +1,434 @@
+#include "core/store/store.h"
+
+#include <algorithm>
+
+#include "core/base/marks.h"
+#include "core/store/owners.h"
+#include "core/store/recovery.h"
+
+namespace fulmar {
+
+namespace {
+
+struct StoreStateEvent {
+  FULMAR_EVENT(StoreState, Info, "store is {} ({})");
+  uint64_t state;
+  std::string_view name;
+  auto values() const { return std::array{state}; }
+  std::string_view text() const { return name; }
+};
+struct RoundDoneEvent {
+  FULMAR_EVENT(RoundDone, Debug, "queues and index are durable to {}");
+  uint64_t covers;
+  auto values() const { return std::array{covers}; }
+};
+struct DiskRefusingEvent {
+  FULMAR_EVENT(DiskRefusing, Warning, "writes are refused: {} % of the disk are used, {} bytes free under {}");
+  uint64_t percent, free;
+  std::string_view path;
+  auto values() const { return std::array{percent, free}; }
+  std::string_view text() const { return path; }
+};
+struct DiskAcceptingEvent {
+  FULMAR_EVENT(DiskAccepting, Info, "writes are taken again: {} % of the disk are used, {} bytes free under {}");
+  uint64_t percent, free;
+  std::string_view path;
+  auto values() const { return std::array{percent, free}; }
+  std::string_view text() const { return path; }
+};
+
+const char* name_of(Store::State state) {
+  switch (state) {
+    case Store::State::Recovering: return "recovering";
+    case Store::State::Serving: return "serving";
+    case Store::State::Damaged: return "damaged: read-only";
+    case Store::State::Draining: return "draining";
+    case Store::State::Stopped: return "stopped";
+  }
+  return "?";
+}
+
+// What the store asks for itself.
+enum : int { kAskSpace = 1, kRemoveAbort = 2 };
+
+CommitLog::Options log_options(const BrokerConfig& c) {
+  return {c.store_path + "/commitlog", c.commit_log_file_bytes, c.prepare_ahead_bytes_max, c.body_bytes_max, c.is_crc_property_on};
+}
+
+}  // namespace
+
+Store::Store(const BrokerConfig& config)
+    : config_(config),
+      log_(log_options(config), watermarks_),
+      queues_({config.store_path + "/consumequeue", config.consume_queue_file_bytes}, log_, watermarks_),
+      index_({config.store_path + "/index", config.index_slot_count, config.index_entry_count, config.is_index_enabled}),
+      meta_(*this, queues_),
+      exports_(config.store_path + "/config", meta_),
+      flusher_(log_, watermarks_),
+      checkpoint_(config.store_path + "/checkpoint"),
+      // Meta first: a retired topic must be known before its queues are asked for more.
+      dispatch_(log_, watermarks_, {&meta_, &queues_, &index_}),
+      tickets_(owner::kStore) {}
+
+Store::~Store() = default;
+
+void Store::start(Ctx& ctx) {
+  recovery_ = std::make_unique<Recovery>(*this);
+  recovery_->start(ctx);
+}
+
+void Store::enter(Ctx& ctx, State state) {
+  state_ = state;
+  ctx.trace.note(StoreStateEvent{static_cast<uint64_t>(state), name_of(state)});
+}
+
+// --- writing -------------------------------------------------------------------------------------------------------------------------
+
+Result<void> Store::may_append(Ctx&, bool is_meta) const {
+  switch (state_) {
+    case State::Recovering:
+      if (is_meta && log_.is_ready_to_append()) break;  // the tables of an imported store
+      return Error(Errc::NotReady, "the store is recovering: " + recovery_->progress());
+    case State::Damaged: return Error(Errc::StoreDamaged, fmt::format("bytes [{}, {}) of the commit log are damaged; reads go on, writes would bury the damage", holes_.front().begin, holes_.front().end));
+    case State::Draining:
+      if (is_meta && !is_clean_written_) break;
+      return Error(Errc::Stopping, "the broker is stopping");
+    case State::Stopped: return Error(Errc::Stopping, "the broker has stopped");
+    case State::Serving: break;
+  }
+  // Topics and offsets are small and let consumers go on, so they may use what is prepared; messages are refused at the watermark.
+  if (is_disk_refusing_ && !is_meta) return Error(Errc::DiskFull, fmt::format("the disk under {} is above the refusal watermark", config_.store_path));
+  return {};
+}
+
+Result<Appended> Store::append(Ctx& ctx, const Message& message) {
+  FULMAR_TRY_VOID(may_append(ctx, false));
+  FULMAR_TRY(const Appended appended, log_.append(ctx, message, queues_.next_offset(message.topic, message.queue_id)));
+  queues_.assigned(message.topic, message.queue_id, EntryCount(1));
+  return appended;
+}
+
+Result<Appended> Store::append_batch(Ctx& ctx, const Message& shared, std::span<const BatchItem> items) {
+  FULMAR_TRY_VOID(may_append(ctx, false));
+  CHECK(!items.empty());
+  uint64_t total = 0;
+  Message message = shared;
+  for (const BatchItem& item : items) {
+    message.properties = item.properties;
+    message.body = item.body;
+    FULMAR_TRY(const uint32_t bytes, record_bytes(message, config_.is_crc_property_on));
+    total += bytes;
+  }
+  // The whole batch lies in one segment (store.md 2.2), so that nothing can refuse its second half.
+  FULMAR_TRY_VOID(log_.room_for(ctx, total));
+  log_.make_room(ctx, total);
+  Appended all;
+  for (size_t i = 0; i < items.size(); ++i) {
+    message.flag = items[i].flag;
+    message.properties = items[i].properties;
+    message.body = items[i].body;
+    const Result<Appended> one = log_.append(ctx, message, queues_.next_offset(message.topic, message.queue_id));
+    CHECK(one.has_value(), "item {} of a batch that has room: {}", i, one.error().text());
+    queues_.assigned(message.topic, message.queue_id, EntryCount(1));
+    if (i == 0) all = *one;
+    all.end = one->end;
+  }
+  return all;
+}
+
+Result<Appended> Store::append_meta(Ctx& ctx, Bytes body) {
+  FULMAR_TRY_VOID(may_append(ctx, true));
+  Message message;
+  message.topic = kMetaTopic;
+  message.born = ctx.now.wall;
+  message.body = body;
+  FULMAR_TRY(const Appended appended, log_.append(ctx, message, queues_.next_offset(kMetaTopic, QueueId(0))));
+  queues_.assigned(kMetaTopic, QueueId(0), EntryCount(1));
+  return appended;
+}
+
+PhysicalOffset Store::ack_mark() const {
+  if (config_.flush_disk_type == FlushDiskType::Async || MUTANT(AckByAppendedOffset)) return watermarks_.appended;
+  return watermarks_.flushed;
+}
+
+PhysicalOffset Store::visible() const {
+  if (config_.flush_disk_type == FlushDiskType::Async || MUTANT(VisibleBeforeFlush)) return watermarks_.appended;
+  return watermarks_.flushed;
+}
+
+namespace {
+std::string measured_disk(const std::optional<DiskSpace>& space, uint32_t percent_max, uint64_t free_min) {
+  if (!space) return "not measured yet";
+  const uint64_t usable = space->used + space->free;
+  return fmt::format("used {} % ({} of {} bytes), free {} bytes; refused from {} % used or below {} bytes free", usable == 0 ? 100 : space->used * 100 / usable, space->used,
+                     usable, space->free, percent_max, free_min);
+}
+}  // namespace
+
+Refusal Store::refusal(const Error& error) const {
+  Refusal out;
+  out.cause = error.detail.empty() ? std::string(to_string(error.code)) : error.detail;
+  switch (error.code) {
+    case Errc::NotReady: out = {Code::ServiceNotAvailable, out.cause, fmt::format("dispatched {} of {} bytes", watermarks_.dispatched, log_.files().limit()), 200}; break;
+    case Errc::Stopping: out = {Code::ServiceNotAvailable, out.cause, fmt::format("log ends at {}", watermarks_.appended), 1000}; break;
+    case Errc::StoreDamaged: out = {Code::ServiceNotAvailable, out.cause, fmt::format("{} damaged ranges", holes_.size()), 0}; break;
+    case Errc::DiskFull: out = {Code::ServiceNotAvailable, out.cause, measured_disk(space_, config_.disk_refuse_percent, config_.disk_free_bytes_min), 10'000}; break;
+    case Errc::LogRolling: out = {Code::SystemBusy, out.cause, fmt::format("prepared to {}, appended to {}", log_.files().prepared_to(), watermarks_.appended), 20}; break;
+    case Errc::UnflushedLimit: out = {Code::SystemBusy, out.cause, fmt::format("appended {}, flushed {}, limit {}", watermarks_.appended, watermarks_.flushed, log_.append_limit()), 50}; break;
+    case Errc::RecordTooLarge:
+    case Errc::HeaderBroken:
+    case Errc::InvalidArgument: out = {Code::MessageIllegal, out.cause, fmt::format("maxMessageSize {}", config_.body_bytes_max), 0}; break;
+    default: out = {Code::SystemError, out.cause, std::string(to_string(error.code)), 1000}; break;
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> Store::status(const Moment&) const {
+  const auto number = [](auto v) { return fmt::format("{}", v); };
+  std::vector<std::pair<std::string, std::string>> out;
+  out.emplace_back("storeState", name_of(state_));
+  out.emplace_back("commitLogMinOffset", number(watermarks_.begin));
+  out.emplace_back("commitLogMaxOffset", number(watermarks_.appended));
+  out.emplace_back("flushedOffset", number(watermarks_.flushed));
+  out.emplace_back("confirmOffset", number(watermarks_.confirmed));
+  out.emplace_back("dispatchOffset", number(watermarks_.dispatched));
+  out.emplace_back("dispatchBehindBytes", number(visible().value() - std::min(visible(), watermarks_.dispatched).value()));
+  out.emplace_back("derivedOffset", number(durable_round_.covers));
+  out.emplace_back("appendLimit", number(log_.append_limit()));
+  out.emplace_back("flushDiskType", config_.flush_disk_type == FlushDiskType::Sync ? "SYNC_FLUSH" : "ASYNC_FLUSH");
+  out.emplace_back("consumeQueues", number(queues_.queue_count()));
+  out.emplace_back("consumeQueueEntries", number(queues_.entry_count()));
+  out.emplace_back("indexEntries", number(index_.entry_count()));
+  out.emplace_back("topics", number(meta_.topic_count()));
+  out.emplace_back("isDiskFull", is_disk_refusing_ || log_.files().blocked() != nullptr ? "true" : "false");
+  out.emplace_back("commitLogDisk", measured_disk(space_, config_.disk_refuse_percent, config_.disk_free_bytes_min));
+  return out;
+}
+
+// --- inputs --------------------------------------------------------------------------------------------------------------------------
+
+void Store::on_input(Ctx& ctx, const Input& input) {
+  if (const auto* mapped = std::get_if<Mapped>(&input)) {
+    switch (mapped->ticket.owner()) {
+      case owner::kLogFiles: return log_.on_mapped(ctx, *mapped);
+      case owner::kCheckpoint: return checkpoint_.on_mapped(ctx, *mapped);
+      case owner::kQueues: return queues_.on_mapped(ctx, *mapped);
+      case owner::kIndex: return index_.on_mapped(ctx, *mapped);
+      default: break;
+    }
+  } else if (const auto* done = std::get_if<Done>(&input)) {
+    switch (done->ticket.owner()) {
+      case owner::kLogFiles:
+      case owner::kLogWarm: return log_.on_done(ctx, *done);
+      case owner::kFlusher: return flusher_.on_done(ctx, *done);
+      case owner::kCheckpoint: return checkpoint_.on_done(ctx, *done);
+      case owner::kQueues: return queues_.on_done(ctx, *done);
+      case owner::kIndex: return index_.on_done(ctx, *done);
+      case owner::kExports: return exports_.on_done(ctx, *done);
+      case owner::kRecovery: return recovery_->on_done(ctx, *done);
+      case owner::kStore:  // the abort marker
+        (void)tickets_.redeem(done->ticket);
+        if (!done->outcome) ctx.out.halt(done->outcome.error().code, "cannot remove the abort marker: " + done->outcome.error().text());
+        is_abort_removed_ = true;
+        return;
+      default: break;
+    }
+  } else if (const auto* listed = std::get_if<Listed>(&input)) {
+    return recovery_->on_listed(ctx, *listed);
+  } else if (const auto* read = std::get_if<Read>(&input)) {
+    return exports_.on_read(ctx, *read);
+  } else if (const auto* space = std::get_if<Space>(&input)) {
+    return on_space(ctx, *space);
+  }
+  CHECK(false, "an input that nobody asked for: kind {}", input.index());
+}
+
+void Store::on_timer(Ctx& ctx, TimerId timer) {
+  switch (timer.value() >> 56) {
+    case owner::kLogFiles: return log_.on_timer(ctx);
+    case owner::kRecovery: return recovery_->on_timer(ctx);
+    case owner::kStore: armed_ = Monotonic::never(); return;
+    default: return;  // the pumps look at the time themselves
+  }
+}
+
+void Store::route_warmed(Ctx& ctx) {
+  for (Warmed& warmed : log_.take_warmed()) {
+    switch (warmed.token.who) {
+      case WarmFor::Recovery: recovery_->on_warmed(ctx, warmed); break;
+      case WarmFor::Dispatch: dispatch_.on_warmed(warmed); break;
+      case WarmFor::Queues: queues_.on_warmed(ctx, warmed); break;
+      case WarmFor::Pull:
+      case WarmFor::Query: warmed_for_broker_.push_back(std::move(warmed)); break;
+    }
+  }
+}
+
+// --- pump ----------------------------------------------------------------------------------------------------------------------------
+
+void Store::pump(Ctx& ctx) {
+  if (state_ == State::Stopped || recovery_ == nullptr) return;
+  route_warmed(ctx);
+  if (state_ == State::Recovering) {
+    recovery_->pump(ctx);
+    if (ctx.out.halted() != nullptr) return;
+    if (recovery_->is_done()) enter(ctx, recovery_->is_damaged() ? State::Damaged : State::Serving);
+  }
+  log_.pump(ctx);
+  const bool is_fed = state_ != State::Recovering || recovery_->is_feeding();
+  if (is_fed) dispatch_.pump(ctx, state_ == State::Recovering ? std::min(visible(), watermarks_.appended) : visible(), holes_);
+  queues_.pump(ctx);
+  index_.pump(ctx);
+  if (state_ == State::Recovering) {
+    for (const uint64_t token : queues_.take_ready()) if (token == Recovery::kFoldToken) recovery_->on_queues_ready(ctx);
+  }
+  if (is_fed) pump_rounds(ctx);
+  if (log_.is_ready_to_append() && is_fed) {
+    pump_flush(ctx);
+    pump_checkpoint(ctx);
+  }
+  if (state_ == State::Serving || state_ == State::Draining) exports_.pump(ctx);
+  pump_disk(ctx);
+  if (state_ == State::Draining) pump_stop(ctx);
+  route_warmed(ctx);
+  arm(ctx);
+}
+
+void Store::pump_flush(Ctx& ctx) {
+  if (watermarks_.flushed >= watermarks_.appended) return;
+  const bool is_sync = config_.flush_disk_type == FlushDiskType::Sync || state_ != State::Serving;
+  const bool is_much = (watermarks_.appended - watermarks_.flushed).value() >= config_.async_unflushed_bytes_max / 2;
+  if (!is_sync && !is_much && ctx.now.monotonic < next_flush_) return;
+  next_flush_ = ctx.now.monotonic + Duration::milliseconds(config_.flush_interval_ms);
+  flusher_.flush_all(ctx);
+}
+
+void Store::pump_rounds(Ctx& ctx) {
+  if (round_) {
+    const bool is_written = queues_.is_round_done() && index_.is_round_done() && meta_.is_round_done();
+    // Entries of records that are not flushed must not count: after a power cut other records may take those places.
+    const bool is_flushed = watermarks_.flushed >= round_->covers || MUTANT(RoundBeforeFlush);
+    if (!is_written || !is_flushed) return;
+    durable_round_ = *round_;
+    watermarks_.derived = durable_round_.covers;
+    ctx.trace.note(RoundDoneEvent{durable_round_.covers.value()});
+    round_.reset();
+  }
+  const bool is_due = ctx.now.monotonic >= next_round_ || state_ == State::Draining;
+  const bool is_full = queues_.wants_round() || index_.wants_round();
+  if (watermarks_.dispatched == durable_round_.covers || (!is_due && !is_full)) return;
+  SOMETIMES("store: a round begins early because memory fills", is_full && !is_due);
+  next_round_ = ctx.now.monotonic + Duration::milliseconds(config_.consume_queue_flush_interval_ms);
+  round_ = Round{watermarks_.dispatched, queues_.entry_count(), index_.entry_count()};
+  queues_.begin_round(ctx);
+  index_.begin_round(ctx);
+  meta_.begin_round(ctx);
+}
+
+CheckpointState Store::checkpoint_state(bool is_clean) const {
+  CheckpointState s;
+  s.is_clean = is_clean;
+  s.flushed = watermarks_.flushed;
+  s.append_limit = is_clean ? watermarks_.flushed : watermarks_.flushed + ByteCount(config_.async_unflushed_bytes_max);
+  s.derived = durable_round_.covers;
+  s.queue_entries = durable_round_.queue_entries;
+  s.index_entries = durable_round_.index_entries;
+  s.newest_stamp = s.physic_msg = s.logics_msg = s.index_msg = log_.newest_stamp();
+  s.log_begin = watermarks_.begin;
+  return s;
+}
+
+void Store::pump_checkpoint(Ctx& ctx) {
+  if (checkpoint_.is_writing()) return;
+  const CheckpointState& durable = checkpoint_.durable();
+  log_.set_append_limit(durable.append_limit);
+  if (is_clean_written_) return;
+  const uint64_t half = config_.async_unflushed_bytes_max / 2;
+  const bool is_limit_near = watermarks_.appended.value() + half > durable.append_limit.value() && watermarks_.flushed > durable.flushed;
+  const bool is_news = watermarks_.flushed != durable.flushed || durable_round_.covers != durable.derived;
+  if (!is_limit_near && !(is_news && ctx.now.monotonic >= next_checkpoint_)) return;
+  SOMETIMES("store: the append limit moves under load", is_limit_near);
+  next_checkpoint_ = ctx.now.monotonic + limits::kCheckpointInterval;
+  checkpoint_.write(ctx, checkpoint_state(false));
+}
+
+void Store::pump_disk(Ctx& ctx) {
+  if (is_space_asked_ || ctx.now.monotonic < next_disk_poll_ || is_abort_removed_) return;
+  next_disk_poll_ = ctx.now.monotonic + limits::kDiskPollInterval;
+  is_space_asked_ = true;
+  ctx.out.space(tickets_.issue(kAskSpace), config_.store_path);
+}
+
+void Store::on_space(Ctx& ctx, const Space& answer) {
+  (void)tickets_.redeem(answer.ticket);
+  is_space_asked_ = false;
+  if (!answer.space) return;  // the directory may not exist yet
+  DiskSpace space = *answer.space;
+  // Blocks that are ours and not used yet count as free (decision 10).
+  const uint64_t ours = std::min(log_.prepared_unused_bytes(), space.used);
+  space.used -= ours;
+  space.free += ours;
+  if (space_ && answer.space->free > raw_free_) log_.files().unblock(ctx);
+  raw_free_ = answer.space->free;
+  space_ = space;
+  const uint64_t usable = space.used + space.free;
+  const uint64_t percent = usable == 0 ? 100 : space.used * 100 / usable;
+  const bool is_refusing = percent >= config_.disk_refuse_percent || space.free < config_.disk_free_bytes_min;
+  if (is_refusing == is_disk_refusing_) return;
+  is_disk_refusing_ = is_refusing;
+  SOMETIMES("store: the disk passes the refusal watermark", is_refusing);
+  SOMETIMES("store: the disk has room again", !is_refusing);
+  if (is_refusing) ctx.trace.note(DiskRefusingEvent{percent, space.free, config_.store_path});
+  else ctx.trace.note(DiskAcceptingEvent{percent, space.free, config_.store_path});
+}
+
+// --- stop ----------------------------------------------------------------------------------------------------------------------------
+
+void Store::begin_stop(Ctx& ctx) {
+  if (state_ == State::Draining || state_ == State::Stopped) return;
+  // A store that is not open yet, or must not be written, has nothing to persist: its files are as good as the crash left them.
+  if (state_ != State::Serving) return enter(ctx, State::Stopped);
+  enter(ctx, State::Draining);
+  ctx.out.step_again();
+}
+
+void Store::pump_stop(Ctx& ctx) {
+  const bool is_drained = watermarks_.flushed == watermarks_.appended && watermarks_.dispatched == watermarks_.appended && !round_ &&
+                          durable_round_.covers == watermarks_.dispatched && flusher_.is_idle();
+  if (!is_drained && !is_clean_written_) return;
+  if (!is_export_written_) {
+    is_export_written_ = true;
+    exports_.write_now(ctx);
+    return ctx.out.step_again();
+  }
+  if (!exports_.is_idle() || checkpoint_.is_writing()) return;
+  if (!is_clean_written_) {
+    is_clean_written_ = true;
+    checkpoint_.write(ctx, checkpoint_state(true));
+    return;
+  }
+  if (!is_abort_asked_) {
+    is_abort_asked_ = true;
+    ctx.out.remove(tickets_.issue(kRemoveAbort), config_.store_path + "/abort");
+    return;
+  }
+  if (!is_abort_removed_ || !queues_.is_idle() || !index_.is_idle()) return;
+  enter(ctx, State::Stopped);
+  ctx.out.step_again();
+}
+
+// The pump looks at the time itself; one timer wakes the node for whatever is due next.
+void Store::arm(Ctx& ctx) {
+  Monotonic next = next_disk_poll_;
+  if (watermarks_.flushed < watermarks_.appended) next = std::min(next, next_flush_);
+  if (watermarks_.dispatched != durable_round_.covers && !round_) next = std::min(next, next_round_);
+  const CheckpointState& durable = checkpoint_.durable();
+  if (log_.is_ready_to_append() && (watermarks_.flushed != durable.flushed || durable_round_.covers != durable.derived)) next = std::min(next, next_checkpoint_);
+  if (is_space_asked_ && next == next_disk_poll_) next = Monotonic::never();
+  if (next == armed_) return;
+  armed_ = next;
+  ctx.timers.set(TimerId(uint64_t{owner::kStore} << 56), next <= ctx.now.monotonic ? ctx.now.monotonic + Duration::milliseconds(1) : next);
+}
+
+}  // namespace fulmar
