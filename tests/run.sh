@@ -82,7 +82,7 @@ suite() {
   stage_passed=$((stage_passed + tests - failures - skipped))
   printf '    ctest: %d tests, %d failed, %d skipped\n' "$tests" "$failures" "$skipped"
   if [ "$failures" -ne 0 ]; then
-    grep -E '\*\*\*|Failure|FAILED|Falsifiable|tidy|CHECK failed|ERROR: ' "$log" | head -n 60 | sed 's/^/         /'
+    python3 tests/failures.py "$report" 2>/dev/null | head -n 200 | sed 's/^/    /'
     printf '         see %s\n' "$log"
   fi
 }
