@@ -2,13 +2,18 @@
 // Accepted connections: which protocol a peer speaks (decision 16), its framer, its opaque numbers, and one gathered send per
 // connection and step. Both codecs are called here and in link.h, and nowhere else.
 //
-//   Accepted -> Greeting --preamble--> Native --…--> closed
-//                        --anything else--> one line of text, closed, counted
+//   Accepted -> Greeting --preamble--> Native --broken frame, wrong hello--> Closing --replies out, or time-out--> closed
+//                        --anything else--> one line of text, counted ---------^
+//
+// A connection in Closing is gone for everybody else: nothing is read from it, and replies to it are dropped.
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/io/node.h"
@@ -31,6 +36,7 @@ class RequestHandler {
   // `command` is borrowed. Answer now or later through Endpoint::reply; an answer to a one-way request or to a closed connection is
   // dropped there.
   virtual void on_request(Ctx& ctx, const RequestRef& from, const Command& command) = 0;
+  // Once for each connection that made a request after its hello, unless drain() closed it.
   virtual void on_connection_closed(Ctx& ctx, ConnId conn) = 0;
 };
 
@@ -44,12 +50,16 @@ struct EndpointLimits {
 };
 
 struct EndpointCounters {
-  uint64_t accepted = 0, closed = 0, requests = 0, replies = 0, refused_protocol = 0, broken_frames = 0, broken_headers = 0, sends = 0;
+  uint64_t accepted = 0, closed = 0, requests = 0, replies = 0, refused_protocol = 0, refused_full = 0, broken_frames = 0, broken_headers = 0,
+           too_slow = 0, sends = 0, pauses = 0;
 };
 
 class Endpoint {
  public:
   Endpoint(uint8_t owner, std::string server_name, EndpointLimits limits = {});
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
 
   // Inputs, routed by the node. on_received decodes every whole frame and calls the handler for each; Hello is answered here.
   void on_accepted(Ctx& ctx, const Accepted& accepted);
@@ -58,13 +68,15 @@ class Endpoint {
   void on_sent(Ctx& ctx, const Sent& sent);
   void on_timer(Ctx& ctx);                               // TimerId(owner << 56)
 
-  // Encodes into the connection's buffer of this step. A reply that cannot be encoded becomes a refusal.
+  // Encodes into the connection's buffer of this step. A reply that cannot be encoded becomes a refusal. Each request that is not one-way
+  // is answered once.
   void reply(const RequestRef& to, const Reply& reply);
   // `slices` follow the header as attachment, pinned until Sent.
   void reply_with_slices(const RequestRef& to, const Reply& reply, std::span<const FileSlice> slices);
-  // Room for `bytes` more of slices on this connection? A pull that finds none waits (on_sent makes room).
+  // Room for `bytes` more of slices on this connection? A pull that finds none waits (on_sent makes room). An empty connection has
+  // room for anything, so that a message above the bound still leaves.
   bool has_room_for_slices(ConnId conn, uint64_t bytes) const;
-  // Null when the connection is gone.
+  // Null when the connection is gone or about to be closed.
   const Peer* peer(ConnId conn) const;
   bool is_open(ConnId conn) const { return peer(conn) != nullptr; }
 
@@ -78,11 +90,40 @@ class Endpoint {
 
  private:
   struct Connection;
+  struct InFlight { ConnId conn; uint64_t bytes = 0, slice_bytes = 0; };  // of one send
+
+  Connection* find(ConnId conn) const;
+  void read_greeting(Ctx& ctx, ConnId id, Connection& c, Bytes& chunk);
+  void read_frames(Ctx& ctx, ConnId id, Connection& c, Bytes chunk, RequestHandler& handler);
+  // False when the connection is closing now.
+  bool read_request(Ctx& ctx, ConnId id, Connection& c, Bytes frame, RequestHandler& handler);
+  bool read_hello(Ctx& ctx, ConnId id, Connection& c, const native::DecodedRequest& request, RequestHandler& handler);
+  bool refuse_header(Ctx& ctx, ConnId id, Connection& c, const native::DecodeFailure& failure, RequestHandler& handler);
+  void limit_partial_bytes(Ctx& ctx, RequestHandler& handler);
+
+  void answer(ConnId id, Connection& c, uint32_t opaque, const Reply& reply, std::span<const FileSlice> slices);
+  void refuse_protocol(Ctx& ctx, ConnId id, Connection& c, std::string_view why);
+  void touch(ConnId id, Connection& c);
+  void send(Ctx& ctx, ConnId id, Connection& c);
+  void adjust_reading(Ctx& ctx, ConnId id, Connection& c);
+  void set_deadline(Ctx& ctx, ConnId id, Connection& c, Monotonic at);
+  void note_partial(Connection& c);
+  void enter_closing(Ctx& ctx, ConnId id, Connection& c, RequestHandler* handler);
+  void close_now(Ctx& ctx, ConnId id, Errc why);
+  void forget(Ctx& ctx, ConnId id);
+
   uint8_t owner_;
   std::string server_name_;
   EndpointLimits limits_;
   EndpointCounters counters_;
+  native::Codec codec_;
+  TicketBook<InFlight> sends_;
   std::map<ConnId, std::unique_ptr<Connection>> connections_;
+  std::set<std::pair<Monotonic, ConnId>> deadlines_;  // greetings and closings
+  std::vector<ConnId> touched_;                       // have something to say, or less to do, in this step
+  std::vector<Piece> pieces_;                         // of the send being made; kept for its memory
+  uint64_t partial_bytes_ = 0;
+  bool is_draining_ = false;
 };
 
 }  // namespace fulmar

@@ -1,0 +1,146 @@
+#pragma once
+// The broker node: routes inputs to its machines, fires their timers, runs their pumps, and nothing else. What clients may ask is
+// answered in broker_send.cc, broker_pull.cc and broker_admin.cc.
+//
+//   Created --first step--> Running --Stop--> Stopping --all persisted, all replies out--> stopped
+//                              '--address not free, store not usable--> halt     '--its deadline--> halt (TimedOut)
+//
+// It listens at once; until the store can read, every request but the status is refused with how far recovery is.
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/consume/long_poll.h"
+#include "core/consume/offsets.h"
+#include "core/consume/pull.h"
+#include "core/consume/query.h"
+#include "core/io/node.h"
+#include "core/model/config.h"
+#include "core/node/broker_limits.h"
+#include "core/node/endpoint.h"
+#include "core/node/link.h"
+#include "core/store/store.h"
+
+namespace fulmar {
+
+class Broker final : public Node, private RequestHandler, private ReplyHandler {
+ public:
+  Broker(BrokerConfig config, Seed seed, Files& files, Trace& trace);
+
+  void step(const Moment& now, std::span<const Input> inputs, Outbox& out) override;
+  Monotonic next_deadline() const override { return timers_.next(); }
+
+ private:
+  enum class State : uint8_t { Created, Running, Stopping, Stopped };
+  // A send that is stored and waits until it may be acknowledged.
+  struct HeldSend {
+    Asker asker;
+    int32_t queue_id = 0, count = 1;
+    QueueOffset queue_offset;
+    PhysicalOffset begin, end;
+    HostAddress store_host;
+  };
+  struct Hosts { HostAddress born, store; };
+  struct Target { const TopicConfig* topic = nullptr; int32_t queue_id = 0; };
+  struct NameServer {
+    Address address;
+    uint64_t version_known = 0;        // the table it has from us
+    bool needs_topics = true, is_asked = false, is_failing = false;
+    Monotonic next;
+  };
+
+  // --- broker.cc: composition
+  void start(Ctx& ctx);
+  void route(Ctx& ctx, const Input& input);
+  void route_done(Ctx& ctx, Ticket ticket, const Input& input);
+  void on_listening(Ctx& ctx, const Listening& listening);
+  void fire(Ctx& ctx, TimerId timer);
+  void pump(Ctx& ctx);
+  void on_request(Ctx& ctx, const RequestRef& from, const Command& command) override;
+  void on_connection_closed(Ctx& ctx, ConnId conn) override;
+  void on_command(Ctx& ctx, const Asker& asker, const Command& command);
+  void on_stop(Ctx& ctx, const Asker& asker, const command::Stop& c);
+  void pump_stop(Ctx& ctx);
+  bool is_answered() const;            // nobody waits for anything but the end
+  void answer(Ctx& ctx, const Asker& asker, const Reply& reply);
+  template <class R> void answer_with_records(Ctx& ctx, const Asker& asker, R reply, std::span<const FileSlice> slices);
+  void refuse(Ctx& ctx, const Asker& asker, Refusal refusal);
+
+  // --- broker_send.cc
+  void on_send(Ctx& ctx, const Asker& asker, const command::SendMessage& c);
+  void on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatch& c);
+  std::optional<Refusal> find_target(Ctx& ctx, std::string_view topic, int32_t queue_id, uint32_t sys_flag, Target& target);
+  std::optional<Refusal> check_message(Bytes body, Bytes properties) const;
+  std::optional<Refusal> check_gate(const AckGate& gate) const;
+  Message message_for(const Asker& asker, const Target& target, uint32_t sys_flag, Wall born);
+  const Hosts& hosts_of(const Asker& asker);
+  void on_stored(Ctx& ctx, const Asker& asker, const Appended& appended, const Message& message, int32_t count, bool is_waiting);
+  void acknowledge(Ctx& ctx, const HeldSend& held, bool is_late, bool needs_flush);
+  void answer_when_flushed(Ctx& ctx, const Asker& asker, PhysicalOffset end);   // Ok, once everything below `end` is durable
+  void pump_gates(Ctx& ctx);
+
+  // --- broker_pull.cc
+  void on_pull(Ctx& ctx, const Asker& asker, const command::PullMessages& c);
+  void run_pull(Ctx& ctx, PullRequest request, bool is_again);
+  void answer_pull(Ctx& ctx, const Asker& asker, const PullAnswer& answer);
+  void answer_held(Ctx& ctx, const PullRequest& request);                       // nothing came in time
+  void wait_for_room(Ctx& ctx, PullRequest request);
+  void on_query(Ctx& ctx, const Asker& asker, MessageQuery query);
+  void run_query(Ctx& ctx, MessageQuery query);
+  void pump_pulls(Ctx& ctx);
+  void pump_room(Ctx& ctx);
+  std::optional<Refusal> find_queue(std::string_view topic, int32_t queue_id) const;
+  void on_commit(Ctx& ctx, const Asker& asker, const command::CommitOffset& c);
+  void pump_commits(Ctx& ctx);
+  void refuse_waiting(Ctx& ctx);                                                // at stop
+
+  // --- broker_admin.cc
+  void on_query_route(Ctx& ctx, const Asker& asker, const command::QueryRoute& c);
+  void on_create_topic(Ctx& ctx, const Asker& asker, const command::CreateTopic& c);
+  void on_delete_topic(Ctx& ctx, const Asker& asker, const command::DeleteTopic& c);
+  void on_list_topics(Ctx& ctx, const Asker& asker, const command::ListTopics& c);
+  void on_describe_topic(Ctx& ctx, const Asker& asker, const command::DescribeTopic& c);
+  void on_get_status(Ctx& ctx, const Asker& asker);
+  void pump_registration(Ctx& ctx);
+  void register_with(Ctx& ctx, size_t index);
+  void unregister(Ctx& ctx);
+  void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) override;
+
+  BrokerConfig config_;
+  Files& files_;
+  Trace& trace_;
+  Prng prng_;
+  Timers timers_;
+  State state_ = State::Created;
+  TicketBook<int> tickets_;                       // of listen
+  Endpoint endpoint_;
+  Links links_;
+  Store store_;
+  Pulls pulls_;
+  Queries queries_;
+  LongPoll long_poll_;
+  Commits commits_;
+  AckGate gate_{limits::kSendsHeldMax}, flush_gate_{limits::kFlushWaitersMax};
+  SlotBook<HeldSend> sends_{limits::kSendsHeldMax};
+  SlotBook<Asker> flush_waiters_{limits::kFlushWaitersMax};
+  std::map<ConnId, Hosts> hosts_;                 // of connections that send
+  std::map<ConnId, std::deque<PullRequest>> room_;  // pulls whose connection has enough to write
+  uint32_t room_count_ = 0;
+  std::map<std::string, uint32_t, std::less<>> next_queue_;   // round robin, by topic
+  std::vector<NameServer> name_servers_;
+  std::vector<BatchItem> batch_;                  // scratch
+  std::vector<AckGate::Released> released_;       // scratch
+  Address listening_;                             // port 0: not yet
+  bool is_serving_ = false, is_room_made_ = false, is_store_stopping_ = false;
+  CallId stop_call_;
+  Monotonic stop_deadline_ = Monotonic::never(), gate_armed_ = Monotonic::never();
+  uint32_t unregistering_ = 0;
+  Wall booted_;
+  struct Totals { uint64_t put_messages = 0, put_bytes = 0, got_messages = 0, got_bytes = 0, acked = 0, late = 0, requests = 0, refused = 0; } totals_;
+  std::map<Code, uint64_t> refused_;
+};
+
+}  // namespace fulmar

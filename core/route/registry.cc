@@ -1,0 +1,190 @@
+#include "core/route/registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/marks.h"
+#include "core/io/ids.h"
+
+namespace fulmar {
+namespace {
+
+Registry::Outcome refused(Code code, std::string cause, std::string measured, uint32_t retry_after_ms) {
+  Refusal r;
+  r.code = code;
+  r.cause = std::move(cause);
+  r.measured = std::move(measured);
+  r.retry_after_ms = retry_after_ms;
+  return {std::move(r), Registry::News::Refused};
+}
+
+const TopicConfig* find_topic(const std::vector<TopicConfig>& topics, std::string_view name) {
+  const auto at = std::lower_bound(topics.begin(), topics.end(), name, [](const TopicConfig& t, std::string_view n) { return t.name < n; });
+  return at != topics.end() && at->name == name ? &*at : nullptr;
+}
+
+// By name, of equal names the last: what was said last counts.
+std::vector<TopicConfig> sorted_once(std::vector<TopicConfig> topics) {
+  std::stable_sort(topics.begin(), topics.end(), [](const TopicConfig& a, const TopicConfig& b) { return a.name < b.name; });
+  std::vector<TopicConfig> out;
+  out.reserve(topics.size());
+  for (TopicConfig& topic : topics) {
+    if (!out.empty() && out.back().name == topic.name) out.back() = std::move(topic);
+    else out.push_back(std::move(topic));
+  }
+  return out;
+}
+
+}  // namespace
+
+Registry::Instance* Registry::find(std::string_view broker_name, BrokerId id) {
+  const auto broker = brokers_.find(broker_name);
+  if (broker == brokers_.end()) return nullptr;
+  const auto instance = broker->second.instances.find(id);
+  return instance == broker->second.instances.end() ? nullptr : &instance->second;
+}
+
+Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, std::string_view peer_host, Monotonic now) {
+  const std::string_view host = c.host.empty() ? peer_host : c.host;
+  const size_t longest = std::max({c.cluster.size(), c.broker_name.size(), host.size()});
+  if (c.broker_name.empty() || host.empty()) return refused(Code::InvalidParameter, "a broker has a name and a host", {}, 0);
+  if (longest > limits_.name_bytes_max) {
+    return refused(Code::InvalidParameter, "a cluster, broker or host name is too long", fmt::format("{} bytes, at most {}", longest, limits_.name_bytes_max), 0);
+  }
+  if (c.port == 0) return refused(Code::InvalidParameter, "a broker listens on a port", "port 0", 0);
+  if (c.broker_id.value() < 0) return refused(Code::InvalidParameter, "a broker id is not negative", fmt::format("id {}", c.broker_id), 0);
+
+  std::string address = Address{std::string(host), c.port}.text();
+  Instance* known = find(c.broker_name, c.broker_id);
+  if (!c.is_complete) {
+    const bool is_same = known != nullptr && known->topics_version == c.topics_version && known->address == address;
+    SOMETIMES("route: a heartbeat for a table that we do not have", !is_same);
+    if (is_same) known->last_word = now;
+    return {reply::Registered{c.topics_version, !is_same}, News::None};
+  }
+
+  const size_t entries_left = limits_.topics_max - entry_count_ + (known == nullptr ? 0 : known->topics.size());
+  if (known == nullptr && broker_count_ >= limits_.brokers_max) {
+    return refused(Code::SystemBusy, "the name server knows too many brokers", fmt::format("{} brokers, at most {}", broker_count_, limits_.brokers_max), 1000);
+  }
+  if (c.topics.size() > entries_left) {
+    return refused(Code::SystemBusy, "the name server knows too many topics",
+                   fmt::format("{} topics announced, room for {} of {}", c.topics.size(), entries_left, limits_.topics_max), 1000);
+  }
+  Broker& broker = brokers_.try_emplace(std::string(c.broker_name)).first->second;
+  broker.cluster = c.cluster;
+  Instance& instance = broker.instances[c.broker_id];
+  const News news = known == nullptr ? News::NewBroker
+                    : instance.topics_version != c.topics_version || instance.address != address ? News::NewTable : News::None;
+  if (known == nullptr) ++broker_count_;
+  instance.address = std::move(address);
+  instance.last_word = now;
+  instance.topics_version = c.topics_version;
+  set_topics(instance, sorted_once(c.topics));
+  return {reply::Registered{c.topics_version, false}, news};
+}
+
+void Registry::set_topics(Instance& instance, std::vector<TopicConfig> topics) {
+  for (const TopicConfig& topic : topics) ++topics_[topic.name];  // first the new ones, so that what stays keeps its node
+  for (const TopicConfig& topic : instance.topics) {
+    const auto counted = topics_.find(topic.name);
+    if (--counted->second == 0) topics_.erase(counted);
+  }
+  entry_count_ += topics.size();
+  entry_count_ -= instance.topics.size();
+  instance.topics = std::move(topics);
+}
+
+void Registry::remove(std::map<std::string, Broker, std::less<>>::iterator broker, std::map<BrokerId, Instance>::iterator instance) {
+  set_topics(instance->second, {});
+  broker->second.instances.erase(instance);
+  --broker_count_;
+  if (broker->second.instances.empty()) brokers_.erase(broker);
+}
+
+bool Registry::unregister_broker(const command::UnregisterBroker& c) {
+  const auto broker = brokers_.find(c.broker_name);
+  if (broker == brokers_.end()) return false;
+  const auto instance = broker->second.instances.find(c.broker_id);
+  if (instance == broker->second.instances.end()) return false;
+  remove(broker, instance);
+  return true;
+}
+
+std::vector<Registry::Gone> Registry::expire(Monotonic now) {
+  std::vector<Gone> gone;
+  for (auto broker = brokers_.begin(); broker != brokers_.end();) {
+    const auto this_broker = broker++;  // its last instance takes it along
+    auto& instances = this_broker->second.instances;
+    const size_t instance_count = instances.size();
+    auto instance = instances.begin();
+    for (size_t i = 0; i < instance_count; ++i) {
+      const auto this_instance = instance++;
+      if (this_instance->second.last_word + limits_.expiry > now) continue;
+      gone.push_back({this_broker->first, this_instance->first, this_instance->second.address});
+      remove(this_broker, this_instance);
+    }
+  }
+  SOMETIMES("route: a broker expires", !gone.empty());
+  return gone;
+}
+
+Monotonic Registry::next_expiry() const {
+  Monotonic next = Monotonic::never();
+  for (const auto& [name, broker] : brokers_) {
+    for (const auto& [id, instance] : broker.instances) next = std::min(next, instance.last_word + limits_.expiry);
+  }
+  return next;
+}
+
+Reply Registry::route(std::string_view topic) const {
+  reply::Route out;
+  if (topics_.contains(topic)) {
+    for (const auto& [name, broker] : brokers_) {
+      const TopicConfig* config = nullptr;
+      for (const auto& [id, instance] : broker.instances) {
+        if ((config = find_topic(instance.topics, topic)) != nullptr) break;
+      }
+      if (config == nullptr) continue;
+      reply::RouteBroker entry;
+      entry.cluster = broker.cluster;
+      entry.name = name;
+      for (const auto& [id, instance] : broker.instances) entry.addresses.emplace_back(id, instance.address);
+      out.brokers.push_back(std::move(entry));
+      reply::RouteQueues queues;
+      queues.broker = name;
+      queues.read_queues = config->read_queues;
+      queues.write_queues = config->write_queues;
+      queues.perm = config->perm;
+      out.queues.push_back(std::move(queues));
+    }
+  }
+  if (!out.brokers.empty()) return out;
+  Refusal refusal;
+  refusal.code = Code::TopicNotExist;
+  refusal.cause = fmt::format("no broker has the topic {}", topic);
+  refusal.measured = fmt::format("{} brokers, {} topics are registered", broker_count_, topics_.size());
+  refusal.retry_after_ms = 1000;  // its broker may be about to register
+  return refusal;
+}
+
+reply::Topics Registry::topics(std::string_view after, int32_t count_max) const {
+  reply::Topics out;
+  const auto limit = static_cast<size_t>(std::max(count_max, 0));
+  auto next = topics_.upper_bound(after);
+  for (; next != topics_.end() && out.topics.size() < limit; ++next) {
+    const TopicConfig* config = nullptr;
+    for (const auto& [name, broker] : brokers_) {
+      for (const auto& [id, instance] : broker.instances) {
+        if (config == nullptr) config = find_topic(instance.topics, next->first);
+      }
+    }
+    CHECK(config != nullptr, "topic {} is counted but in no table", next->first);
+    out.topics.push_back(*config);
+  }
+  out.has_more = next != topics_.end();
+  return out;
+}
+
+}  // namespace fulmar
