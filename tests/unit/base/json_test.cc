@@ -70,7 +70,7 @@ TEST(Json, Unescapes) {
 
 TEST(Json, RefusesWhatIsNotJson) {
   for (const std::string_view text : {"", " ", "{", "}", "[1,", "[1 2]", "{1}", "{1:}", "{1:2,}", "{,}", "nul", "[01]", "[1.]", "[+1]", "{a:1}", "{-:1}", "{1.5:2}",
-                                      "{\"a\":1}x", "\"abc", "\"\\", "\"\\u12", "\"\\uD800\"", "[NaN]", "[Infinity]", "['a']", "{\"a\" 1}", "[\"\x01\"]", "// a"})
+                                      "{\"a\":1}x", "\"abc", "\"\\", "\"\\u12", "\"\\uD800\"", "\"\\uDE00\"", "{\"\\uDE00\":1}", "[NaN]", "[Infinity]", "['a']", "{\"a\" 1}", "[\"\x01\"]", "// a"})
     EXPECT_EQ(refused(text), Errc::InvalidArgument) << text;
   EXPECT_EQ(refused(std::string_view("{}\0{}", 5)), Errc::InvalidArgument);
   EXPECT_EQ(refused(std::string_view("[\"a\0b\"]", 7)), Errc::InvalidArgument);
