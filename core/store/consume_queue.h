@@ -11,8 +11,7 @@
 // Recovery: files hold what was durable at `derived` and, behind that, anything at all. A queue ends behind its last entry whose record
 // lies below `derived` and really stands in the log with this topic, queue and offset; the rest is fed again by dispatch.
 
-#include <deque>
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,13 +65,13 @@ class ConsumeQueues : public Derived {
   void begin_queue_at(std::string_view topic, QueueId queue, QueueOffset first);
   uint64_t entry_count() const;                     // Σ (max - min) over all queues
   // Every queue with entries, in order of topic and queue id: visit(topic, queue id, range).
-  template <class Visit> void for_each(Visit visit) const;
+  void for_each(const std::function<void(std::string_view, QueueId, QueueRange)>& visit) const;
 
   // --- reading ----------------------------------------------------------------------------------------------------------------------
   // Appends up to `count` entries from `from` on to `out`. True: done (possibly fewer, at the end of the queue or of a file). False:
   // the file is cold; it is being fetched and take_ready() will name `token`.
   bool read(Ctx& ctx, std::string_view topic, QueueId queue, QueueOffset from, EntryCount count, uint64_t token, std::vector<QueueEntry>& out);
-  std::vector<uint64_t> take_ready() { return std::exchange(ready_, {}); }
+  std::vector<uint64_t> take_ready();
   std::vector<Arrival> take_arrivals();             // queues that grew since the last call, each once
 
   // --- inputs and pump --------------------------------------------------------------------------------------------------------------
@@ -89,16 +88,13 @@ class ConsumeQueues : public Derived {
   bool is_round_done() const override;
   bool wants_round() const override;
   PhysicalOffset claim() const override { return PhysicalOffset(UINT64_MAX); }
-  size_t pending_count() const { return pending_count_; }
+  size_t pending_count() const;
   size_t queue_count() const;
+  size_t broken_count() const;                      // queues that stand still behind a gap or lost entries to an unreadable page
 
  private:
-  struct Queue;
-  struct Key { std::string topic; int32_t queue = 0; friend auto operator<=>(const Key&, const Key&) = default; };
   struct Impl;
   std::unique_ptr<Impl> impl_;
-  std::vector<uint64_t> ready_;
-  size_t pending_count_ = 0;
 };
 
 }  // namespace fulmar
