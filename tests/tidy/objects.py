@@ -36,3 +36,16 @@ def loaded_bytes(path, scratch, objcopy='objcopy'):
     run(objcopy, '-g', path, scratch)
     with open(scratch, 'rb') as file:
         return file.read()
+
+
+def mutable_statics(path, objdump='objdump'):
+    """(object, symbol) for each named object in a section that a program may write after it has been loaded."""
+    name, out = path.rsplit('/', 1)[-1], []
+    for line in run(objdump, '-t', '-C', path).splitlines():
+        member = re.match(r'(\S+\.o):', line)
+        symbol = re.fullmatch(r'[0-9a-f]{16} .{7} (\.(?:bss|data|tbss|tdata)\S*)\t[0-9a-f]{16} +(?:\.hidden |0x\w\w )?(.*)', line)
+        if member:
+            name = member.group(1)
+        elif symbol and not symbol.group(1).startswith('.data.rel.ro') and not symbol.group(2).startswith(('.', 'DW.ref.', 'guard variable for ')):
+            out.append((name, symbol.group(2)))
+    return out

@@ -2,7 +2,8 @@
 """The purity check: the core calls nothing that is not on a list.
 
   purity.py LIBRARY…                          every undefined symbol of every object must be defined by another of the libraries or match
-                                              allowed_symbols.txt; exit 1 with one line per finding
+                                              allowed_symbols.txt, and so must every static that can change; exit 1 with
+                                              one line per finding
   purity.py --self-test COMPILER LIBRARY…     plants a clock call and its like, one at a time, and expects each to be found
 
 A node that could read a clock, draw entropy, start a thread or touch a file by itself would not replay. Sources can hide a call behind
@@ -35,14 +36,23 @@ def read_allowed(path):
     return out
 
 
+def is_allowed(name, symbol, is_mutable, allowed):
+    return any(('mutable' in globs) == is_mutable and pattern.fullmatch(symbol) and any(fnmatch.fnmatch(name, glob) for glob in globs)
+               for globs, pattern in allowed)
+
+
 def findings(libraries, allowed):
     all_objects = [(library, item) for library in libraries for item in objects.objects(library)]
     defined = set().union(*(item.defined for _, item in all_objects))
     out = []
     for library, item in all_objects:
         for symbol in sorted(item.undefined - defined):
-            if not any(pattern.fullmatch(symbol) and any(fnmatch.fnmatch(item.name, glob) for glob in globs) for globs, pattern in allowed):
+            if not is_allowed(item.name, symbol, False, allowed):
                 out.append(f'{pathlib.Path(library).name}({item.name}) needs {symbol}')
+    for library in libraries:
+        for name, symbol in objects.mutable_statics(library):
+            if not is_allowed(name, symbol, True, allowed):
+                out.append(f'{pathlib.Path(library).name}({name}) holds a static that can change: {symbol}')
     return out
 
 
@@ -54,6 +64,9 @@ PLANTED = {
     'open': '#include <fcntl.h>\nint f() { return open("x", O_RDONLY); }',
     'pthread_create': '#include <pthread.h>\nint f(pthread_t* t, void* (*g)(void*)) { return pthread_create(t, nullptr, g, nullptr); }',
     'rand': '#include <stdlib.h>\nint f() { return rand(); }',
+    'can change': 'int counter; int f() { return ++counter; }',
+    'f()::seen': 'int f() { static int seen = 3; return seen++; }',
+    'per_thread': 'thread_local int per_thread; int* f() { return &per_thread; }',
     '__cxa_throw': 'int f() { throw 1; }',
 }
 
