@@ -141,26 +141,35 @@ QueueRange ConsumeQueues::range(std::string_view topic, QueueId queue) const {
   return q == nullptr ? QueueRange{} : QueueRange{QueueOffset(q->min), QueueOffset(q->max)};
 }
 
+void ConsumeQueues::Impl::retire(QueueState& q) {
+  entries -= static_cast<uint64_t>(q.max - q.min);
+  pending_count -= q.pending.size();
+  q.pending = {};
+  q.min = q.stored = q.max;
+  broken -= static_cast<size_t>(q.is_broken) + static_cast<size_t>(q.is_damaged);
+  q.is_broken = q.is_damaged = false;
+  discard_files(q);
+  q.cursor = first_index(file_start(q.max));
+}
+
 void ConsumeQueues::retire_topic(Ctx&, std::string_view topic) {
   const auto it = impl_->topics.find(topic);
   if (it == impl_->topics.end()) return;
-  for (const auto& [id, index] : it->second.queues) {
-    QueueState& q = *impl_->queues[index];
-    impl_->entries -= static_cast<uint64_t>(q.max - q.min);
-    impl_->pending_count -= q.pending.size();
-    q.pending = {};
-    q.min = q.stored = q.max;
-    impl_->broken -= static_cast<size_t>(q.is_broken) + static_cast<size_t>(q.is_damaged);
-    q.is_broken = q.is_damaged = false;
-    impl_->discard_files(q);
-    q.cursor = impl_->first_index(impl_->file_start(q.max));
-  }
+  for (const auto& [id, index] : it->second.queues) impl_->retire(*impl_->queues[index]);
 }
 
 void ConsumeQueues::begin_queue_at(std::string_view topic, QueueId queue, QueueOffset first) {
   QueueState* q = impl_->find_or_make(topic, queue.value());
-  if (q == nullptr || q->min != q->max || q->max >= first.value()) return;
-  impl_->begin_at(*q, first.value());
+  if (q == nullptr) return;
+  if (q->max <= first.value()) {
+    if (q->min != q->max) impl_->retire(*q);
+    if (q->max < first.value()) impl_->begin_at(*q, first.value());
+  } else if (q->min < first.value()) {
+    // The topic was made again since, and a crash left the files of both lives: what belongs to the first is passed over.
+    SOMETIMES("store: entries of a deleted topic stand before those of its successor", true);
+    impl_->entries -= static_cast<uint64_t>(first.value() - q->min);
+    q->min = first.value();
+  }
   q->next = std::max(q->next, first.value());
 }
 

@@ -61,7 +61,7 @@ class ConsumeQueues : public Derived {
   QueueRange range(std::string_view topic, QueueId queue) const;   // {0, 0} when unknown
   // Makes all entries of the topic invisible and its files go away; offsets go on where they were.
   void retire_topic(Ctx& ctx, std::string_view topic);
-  // A queue that will be made again begins here (from the fold of retired topics).
+  // From the fold of retired topics: nothing below `first` is seen, now or when dispatch brings it again; appends go on there.
   void begin_queue_at(std::string_view topic, QueueId queue, QueueOffset first);
   uint64_t entry_count() const;                     // Σ (max - min) over all queues
   // Every queue with entries, in order of topic and queue id: visit(topic, queue id, range).

@@ -75,6 +75,7 @@ struct ConsumeQueues::Impl {
   std::string path(const QueueState& q, uint64_t start) const;
   void begin_at(QueueState& q, int64_t first);   // an empty queue goes on at `first`
   void append(QueueState& q, const QueueEntry& entry);
+  void retire(QueueState& q);                    // nothing of it is seen any more; offsets go on where they were
 
   // --- files and rounds (consume_queue_files.cc) --------------------------------------------------------------------------------------------
   OpenFile* find_open(const QueueState& q, uint64_t start);

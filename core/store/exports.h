@@ -28,14 +28,21 @@ class Exports {
   void on_done(Ctx& ctx, const Done& done);
 
  private:
+  enum File : int { Topics, TopicsBackup, Offsets, OffsetsBackup, TopicsOut, OffsetsOut, GroupsOut };
+  void read_next(Ctx& ctx, File file);
+  bool take(File file, std::string_view text);       // false: does not parse
+  void fail_import(File file, std::string_view why);
   void write(Ctx& ctx);
+  std::string topics_text(Ctx& ctx) const;
+  std::string offsets_text(Ctx& ctx) const;
+  std::string groups_text(Ctx& ctx) const;
   std::string directory_;
   const Meta& meta_;
   TicketBook<int> tickets_;
   std::vector<TopicConfig> imported_topics_;
   std::vector<std::pair<OffsetKey, QueueOffset>> imported_offsets_;
   Result<void> import_outcome_;
-  bool is_import_done_ = false, is_wanted_ = false;
+  bool is_import_done_ = false, is_wanted_ = false, is_last_ = false;
   uint64_t exported_changes_ = 0;
   Monotonic last_write_;
 };

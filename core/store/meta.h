@@ -7,7 +7,8 @@
 //
 // Body of a record, big-endian: version 1 (u8), then items until the end: kind u8, payload length u32, payload.
 //   1 topic set       u16+name · i32 read queues · i32 write queues · u32 perm
-//   2 topic removed   u16+name · u16 count · (i32 queue id · i64 next offset)…: a topic made again goes on there
+//   2 topic removed   u16+name · u16 count · (i32 queue id · i64 next offset)…: a topic made again goes on there (and its set item
+//                     stands behind a repetition of this one, so that the offsets outlive the record of the removal)
 //   3 offset set      u16+group · u16+topic · i32 queue id · i64 offset
 // Unknown kinds are passed over (written by a later version).
 
@@ -45,14 +46,17 @@ class Meta : public Derived {
   Result<Appended> remove_topic(Ctx& ctx, std::string_view topic);
   const TopicConfig* topic(std::string_view name) const;       // good until the next change
   std::vector<TopicConfig> topics(std::string_view after, size_t count_max) const;
-  size_t topic_count() const { return topics_.size(); }
+  size_t topic_count() const { return topic_count_; }
   uint64_t topics_version() const { return topics_version_; }  // moves with every change
 
   // --- offsets ----------------------------------------------------------------------------------------------------------------------
   Result<Appended> set_offsets(Ctx& ctx, const std::vector<std::pair<OffsetKey, QueueOffset>>& offsets);
   std::optional<QueueOffset> offset(const OffsetKey& key) const;
-  // After recovery: offsets above a queue's end are clamped to it, each with an event (decision 12).
+  // After recovery: offsets above a queue's end are clamped to it, each with an event (decision 12). The clamped values are owed to the
+  // log: a later life must not find the old ones valid again.
   void clamp_offsets(Ctx& ctx);
+  // Appends what is owed; true when nothing is. Cheap to ask every step.
+  bool settle(Ctx& ctx);
 
   // --- exports and imports (core/store/exports.h writes and reads the files) ---------------------------------------------------------------
   bool has_records() const { return has_records_; }            // something was folded from the log
@@ -67,12 +71,28 @@ class Meta : public Derived {
   PhysicalOffset claim() const override;
 
  private:
-  struct TopicEntry { TopicConfig config; PhysicalOffset at; bool is_removed = false; std::vector<std::pair<int32_t, QueueOffset>> next; };
+  struct TopicEntry {
+    TopicConfig config;
+    PhysicalOffset at;
+    bool is_removed = false;
+    int32_t queue_count_ever = 0;                              // a topic may have shrunk: its old queues keep their offsets
+    std::vector<std::pair<int32_t, QueueOffset>> next;         // of the last removal
+  };
   struct OffsetEntry { QueueOffset offset; PhysicalOffset at; };
+  using Offsets = std::vector<std::pair<OffsetKey, QueueOffset>>;
+  Result<Appended> append_offsets(Ctx& ctx, const Offsets& offsets, size_t& done);
+  bool apply_item(uint8_t kind, Bytes payload, PhysicalOffset at);
+  bool take_topic(TopicConfig config, PhysicalOffset at);
+  bool take_removal(std::string_view name, std::vector<std::pair<int32_t, QueueOffset>> next, PhysicalOffset at);
+  bool take_offset(const OffsetKey& key, QueueOffset offset, PhysicalOffset at);
+  template <class Entry> void stamp(Entry& entry, bool is_new, PhysicalOffset at);
   MetaLog& log_;
   ConsumeQueues& queues_;
   std::map<std::string, TopicEntry, std::less<>> topics_;      // removed ones stay with their next offsets
+  size_t topic_count_ = 0;                                     // without the removed ones
   std::map<OffsetKey, OffsetEntry> offsets_;
+  std::map<PhysicalOffset, uint32_t> places_;                  // how many entries each record still stands for: claim()
+  Offsets owed_;
   uint64_t topics_version_ = 0, changes_ = 0;
   bool has_records_ = false;
 };

@@ -1,0 +1,29 @@
+#pragma once
+// Bounds of everything that waits or is asked for on the consuming side, each with what is answered when it is reached.
+
+#include <cstdint>
+
+#include "core/base/time.h"
+
+namespace fulmar::limits {
+
+inline constexpr int32_t kPullCountMax = 1024;                 // more is cut to this
+inline constexpr uint64_t kPullSliceBytesMax = 1u << 20;       // of one reply; a larger first message leaves alone
+inline constexpr uint32_t kPullScanEntriesMax = 4096;          // passed over or taken by one pull: then what there is, or RETRY_IMMEDIATELY
+inline constexpr uint32_t kPullReadEntries = 256;              // read from the queue at a time
+inline constexpr uint64_t kPullWarmBytes = 256u << 10;         // fetched when a pull meets a cold record
+inline constexpr uint32_t kColdPullsMax = 8192;                // waiting for the disk: SYSTEM_BUSY
+inline constexpr uint32_t kRoomPullsMax = 8192;                // waiting for room on their connection: SYSTEM_BUSY
+inline constexpr uint32_t kHeldPullsMax = 65'536;              // long polls: answered at once as "not found"
+inline constexpr Duration kSuspendMax = Duration::seconds(60); // a longer wish is cut to this
+inline constexpr size_t kTagsMax = 128, kSubscriptionBytesMax = 8192;   // SUBSCRIPTION_PARSE_FAILED
+inline constexpr uint32_t kCommitsWaitingMax = 65'536;         // SYSTEM_BUSY
+inline constexpr Duration kCommitInterval = Duration::seconds(1);
+inline constexpr Duration kCommitRetry = Duration::milliseconds(10);
+inline constexpr Duration kCommitPatience = Duration::seconds(2);       // a log that rolls for longer: refused
+inline constexpr uint32_t kQueriesMax = 256;                   // SYSTEM_BUSY
+inline constexpr int32_t kQueryCountMax = 64;
+inline constexpr uint32_t kQueryCollisionsMax = 64;            // candidates beyond the wanted number that may turn out to be other keys
+inline constexpr uint64_t kQueryBytesMax = 1u << 20;
+
+}  // namespace fulmar::limits

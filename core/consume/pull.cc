@@ -1,0 +1,146 @@
+#include "core/consume/pull.h"
+
+#include <algorithm>
+
+#include "core/base/java_hash.h"
+#include "core/base/marks.h"
+
+namespace fulmar {
+
+Result<TagFilter> TagFilter::parse(std::string_view subscription) {
+  TagFilter out;
+  if (subscription.size() > limits::kSubscriptionBytesMax)
+    return Error(Errc::InvalidArgument, fmt::format("the subscription has {} bytes, at most {} are allowed", subscription.size(), limits::kSubscriptionBytesMax));
+  const auto trim = [](std::string_view text) {
+    const size_t first = text.find_first_not_of(" \t\r\n");
+    return first == std::string_view::npos ? std::string_view() : text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+  };
+  std::string_view rest = trim(subscription);
+  if (rest.empty() || rest == "*") return out;
+  while (true) {
+    const size_t split = rest.find("||");
+    const std::string_view tag = trim(rest.substr(0, split));
+    if (tag == "*") return TagFilter{};   // a tag among others that means all of them
+    if (!tag.empty()) out.codes.push_back(java_hash(tag));
+    if (split == std::string_view::npos) break;
+    rest.remove_prefix(split + 2);
+  }
+  if (out.codes.empty()) return Error(Errc::InvalidArgument, fmt::format("the subscription '{}' names no tag", subscription));
+  if (out.codes.size() > limits::kTagsMax)
+    return Error(Errc::InvalidArgument, fmt::format("the subscription names {} tags, at most {} are allowed", out.codes.size(), limits::kTagsMax));
+  std::sort(out.codes.begin(), out.codes.end());
+  out.codes.erase(std::unique(out.codes.begin(), out.codes.end()), out.codes.end());
+  return out;
+}
+
+bool TagFilter::matches(int64_t code) const {
+  if (codes.empty()) return true;
+  if (code < 0 && MUTANT(FilterDropsMatching)) return false;
+  return std::binary_search(codes.begin(), codes.end(), code);
+}
+
+Result<std::optional<PullAnswer>> Pulls::run(Ctx& ctx, PullRequest& request, std::span<const Range> holes) {
+  const QueueRange range = queues_.range(request.topic, QueueId(request.queue_id));
+  PullAnswer answer;
+  answer.min = range.min;
+  answer.max = range.max;
+  const auto moved_to = [&](QueueOffset to) {
+    answer.code = Code::PullOffsetMoved;
+    answer.next = to;
+    return answer;
+  };
+  if (request.offset < range.min) return std::optional(moved_to(range.min));
+  if (request.offset > range.max) return std::optional(moved_to(range.max));
+  request.scanned_to = std::max(request.scanned_to, request.offset);
+
+  // A slot first: what is asked of the disk names it. It is given back at once when nothing had to be asked.
+  const std::optional<uint64_t> token = cold_.add({});
+  if (!token) return Error(Errc::Full, fmt::format("{} pulls wait for the disk", cold_.size()));
+  const Stop stop = gather(ctx, request, *token, holes, answer);
+  if (answer.count == 0 && (stop == Stop::ColdQueue || stop == Stop::ColdLog)) {
+    SOMETIMES("pull: waits for a cold queue file", stop == Stop::ColdQueue);
+    SOMETIMES("pull: waits for a cold log range", stop == Stop::ColdLog);
+    *cold_.find(*token) = std::move(request);
+    return std::optional<PullAnswer>();
+  }
+  cold_.take(*token);
+  answer.next = request.scanned_to;
+  if (answer.count > 0) answer.code = Code::Success;
+  else if (answer.next > request.offset) answer.code = Code::PullRetryImmediately;
+  return std::optional(std::move(answer));
+}
+
+Pulls::Stop Pulls::gather(Ctx& ctx, PullRequest& request, uint64_t token, std::span<const Range> holes, PullAnswer& answer) {
+  const QueueOffset max = answer.max + EntryCount(MUTANT(PullBeyondMax) && answer.max > request.scanned_to ? 1 : 0);
+  request.scanned_to = std::max(request.scanned_to, answer.min);   // retention may have overtaken a pull that waited
+  for (uint32_t scanned = 0; request.scanned_to < max && scanned < limits::kPullScanEntriesMax;) {
+    entries_.clear();
+    const int64_t count = std::min<int64_t>(limits::kPullReadEntries, (max - request.scanned_to).value());
+    if (!queues_.read(ctx, request.topic, QueueId(request.queue_id), request.scanned_to, EntryCount(count), token, entries_)) return Stop::ColdQueue;
+    if (entries_.empty()) break;
+    for (const QueueEntry& entry : entries_) {
+      if (request.scanned_to >= max || scanned == limits::kPullScanEntriesMax) break;
+      const Stop stop = take(ctx, request, token, holes, entry, answer);
+      if (stop == Stop::Full && MUTANT(PullSkipsUndelivered)) request.scanned_to += EntryCount(1);
+      if (stop != Stop::ScanEnd) return stop;
+      request.scanned_to += EntryCount(1);
+      ++scanned;
+    }
+  }
+  return Stop::ScanEnd;
+}
+
+// ScanEnd: the entry is dealt with, go on.
+Pulls::Stop Pulls::take(Ctx& ctx, const PullRequest& request, uint64_t token, std::span<const Range> holes, const QueueEntry& entry, PullAnswer& answer) {
+  if (entry.bytes == kPreBlankBytes || entry.bytes == 0 || entry.at < watermarks_.begin) return Stop::ScanEnd;
+  if (!request.filter.matches(entry.tag_code)) return Stop::ScanEnd;
+  if (answer.count >= request.count_max) return Stop::Full;
+  if (answer.count > 0 && answer.bytes + entry.bytes > std::min(request.bytes_max, limits::kPullSliceBytesMax)) return Stop::Full;
+  const uint64_t begin = entry.at.value(), end = begin + entry.bytes;
+  const auto hole = std::upper_bound(holes.begin(), holes.end(), begin, [](uint64_t at, const Range& r) { return at < r.end; });
+  if (hole != holes.end() && hole->begin < end) {
+    SOMETIMES("pull: passes over damage", true);
+    return Stop::ScanEnd;
+  }
+  switch (log_.readiness(entry.at, entry.bytes, ctx.now.monotonic)) {
+    case CommitLog::Readiness::Outside: return Stop::ScanEnd;   // its file is gone
+    case CommitLog::Readiness::Cold:
+      if (answer.count == 0) log_.warm(ctx, entry.at, std::max<uint64_t>(entry.bytes, limits::kPullWarmBytes), WarmToken{WarmFor::Pull, token});
+      return Stop::ColdLog;
+    case CommitLog::Readiness::Ready: break;
+  }
+  const FileSlice slice = log_.slice(entry.at, entry.bytes);
+  const bool is_next = !answer.slices.empty() && answer.slices.back().file == slice.file && answer.slices.back().range.end == slice.range.begin;
+  SOMETIMES("pull: merges neighbours", is_next);
+  if (is_next) answer.slices.back().range.end = slice.range.end;
+  else answer.slices.push_back(slice);
+  answer.bytes += entry.bytes;
+  ++answer.count;
+  return Stop::ScanEnd;
+}
+
+void Pulls::on_queue_ready(uint64_t token) {
+  if (cold_.find(token) != nullptr) ready_.push_back({cold_.take(token), {}});
+}
+
+void Pulls::on_warmed(const Warmed& warmed) {
+  if (cold_.find(warmed.token.what) != nullptr) ready_.push_back({cold_.take(warmed.token.what), warmed.outcome});
+}
+
+std::vector<Asker> Pulls::take_askers() {
+  std::vector<uint64_t> tokens;
+  cold_.for_each([&](uint64_t token, const PullRequest&) { tokens.push_back(token); });
+  std::vector<Asker> out;
+  for (const uint64_t token : tokens) out.push_back(cold_.take(token).asker);
+  return out;
+}
+
+void Pulls::drop(ConnId conn) {
+  std::vector<uint64_t> gone;
+  cold_.for_each([&](uint64_t token, const PullRequest& request) {
+    if (!request.asker.is_host && request.asker.conn == conn) gone.push_back(token);
+  });
+  for (const uint64_t token : gone) cold_.take(token);
+}
+
+}  // namespace fulmar

@@ -1,0 +1,130 @@
+#include "core/consume/query.h"
+
+#include <algorithm>
+
+#include "core/base/marks.h"
+
+namespace fulmar {
+
+namespace {
+constexpr uint64_t kProbeBytes = 4096;   // enough for most records; longer ones are fetched once their size is known
+constexpr int kFetchesMax = 256;         // of one query: every candidate twice, and what cooled down meanwhile
+
+bool has_key(const Message& message, std::string_view key) {
+  bool has = false;
+  property::for_each(message.properties, [&](std::string_view name, std::string_view value) {
+    if (name == property::kUniqueKey) has = has || value == key;
+    if (name != property::kKeys) return;
+    while (!value.empty()) {
+      const size_t end = value.find(' ');
+      has = has || value.substr(0, end) == key;
+      if (end == std::string_view::npos) break;
+      value.remove_prefix(end + 1);
+    }
+  });
+  return has;
+}
+}  // namespace
+
+Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
+  if (query.fetches > kFetchesMax) return Error(Errc::Full, "the records of this query cool down faster than they are fetched");
+  const std::optional<uint64_t> token = waiting_.add({});
+  if (!token) return Error(Errc::Full, fmt::format("{} queries wait for the disk", waiting_.size()));
+  QueryAnswer answer;
+  if (!judge(ctx, query, *token) || !slice(ctx, query, *token, answer)) {
+    ++query.fetches;
+    *waiting_.find(*token) = std::move(query);
+    return std::optional<QueryAnswer>();
+  }
+  waiting_.take(*token);
+  if (query.at && answer.count == 0) return Error(Errc::NotFound, fmt::format("no message begins at physical offset {}", *query.at));
+  return std::optional(std::move(answer));
+}
+
+bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
+  if (!query.has_candidates) {
+    if (query.at) query.candidates.push_back({*query.at});
+    else if (!index_.query(ctx, query.topic, query.key, query.begin, query.end, static_cast<uint32_t>(query.count_max) + limits::kQueryCollisionsMax, token, query.candidates))
+      return false;
+    query.has_candidates = true;
+  }
+  while (query.judged < query.candidates.size() && query.found.size() < static_cast<size_t>(query.count_max) && query.found_bytes < limits::kQueryBytesMax) {
+    if (look(ctx, query, query.candidates[query.judged].at, token) == Look::Cold) return false;
+    ++query.judged;
+  }
+  return true;
+}
+
+// Reads the candidate and keeps it when it is what was asked for.
+Queries::Look Queries::look(Ctx& ctx, MessageQuery& query, PhysicalOffset at, uint64_t token) {
+  // Above what was dispatched nobody may see anything (decision 12).
+  if (at < watermarks_.begin || at >= watermarks_.dispatched) return Look::No;
+  const uint64_t room = std::min((watermarks_.appended - at).value(), (log_.file_end(at) - at).value());
+  uint64_t bytes = std::min(kProbeBytes, room);
+  if (log_.readiness(at, bytes, ctx.now.monotonic) == CommitLog::Readiness::Outside) return Look::No;
+  if (!is_ready(ctx, at, bytes, token)) return Look::Cold;
+  ParsedRecord parsed = parse_record(log_.view(ctx, at, bytes), at, Verify::Checksums);
+  if (parsed.is_cut_short && parsed.bytes > bytes && parsed.bytes <= room) {
+    bytes = parsed.bytes;
+    if (!is_ready(ctx, at, bytes, token)) return Look::Cold;
+    parsed = parse_record(log_.view(ctx, at, bytes), at, Verify::Checksums);
+  }
+  if (parsed.kind != RecordKind::Message) return Look::No;
+  const RecordView& record = parsed.record;
+  if (query.at) {
+    if (record.message.topic == kMetaTopic) return Look::No;
+  } else {
+    const bool is_match = record.message.topic == query.topic && has_key(record.message, query.key);
+    SOMETIMES("query: a hash collision", !is_match);
+    if (!is_match || record.place.stored < query.begin || record.place.stored > query.end) return Look::No;
+  }
+  if (!query.found.empty() && query.found_bytes + record.total_bytes > limits::kQueryBytesMax) {
+    query.found_bytes = limits::kQueryBytesMax;   // full: the newest ones leave
+    return Look::No;
+  }
+  query.found.push_back({at, record.total_bytes});
+  query.found_bytes += record.total_bytes;
+  return Look::Yes;
+}
+
+bool Queries::is_ready(Ctx& ctx, PhysicalOffset at, uint64_t bytes, uint64_t token) {
+  if (log_.readiness(at, bytes, ctx.now.monotonic) == CommitLog::Readiness::Ready) return true;
+  SOMETIMES("query: waits for a cold record", true);
+  log_.warm(ctx, at, bytes, WarmToken{WarmFor::Query, token});
+  return false;
+}
+
+// What was found early may have cooled down while the rest was fetched.
+bool Queries::slice(Ctx& ctx, const MessageQuery& query, uint64_t token, QueryAnswer& answer) {
+  for (const auto& found : query.found)
+    if (!is_ready(ctx, found.at, found.bytes, token)) return false;
+  for (const auto& found : query.found) answer.slices.push_back(log_.slice(found.at, found.bytes));
+  answer.count = static_cast<int32_t>(query.found.size());
+  return true;
+}
+
+void Queries::on_index_ready(uint64_t token) {
+  if (waiting_.find(token) != nullptr) ready_.push_back({waiting_.take(token), {}});
+}
+
+void Queries::on_warmed(const Warmed& warmed) {
+  if (waiting_.find(warmed.token.what) != nullptr) ready_.push_back({waiting_.take(warmed.token.what), warmed.outcome});
+}
+
+std::vector<Asker> Queries::take_askers() {
+  std::vector<uint64_t> tokens;
+  waiting_.for_each([&](uint64_t token, const MessageQuery&) { tokens.push_back(token); });
+  std::vector<Asker> out;
+  for (const uint64_t token : tokens) out.push_back(waiting_.take(token).asker);
+  return out;
+}
+
+void Queries::drop(ConnId conn) {
+  std::vector<uint64_t> gone;
+  waiting_.for_each([&](uint64_t token, const MessageQuery& query) {
+    if (!query.asker.is_host && query.asker.conn == conn) gone.push_back(token);
+  });
+  for (const uint64_t token : gone) waiting_.take(token);
+}
+
+}  // namespace fulmar

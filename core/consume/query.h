@@ -1,0 +1,66 @@
+#pragma once
+// Messages by key and by physical offset. The index names candidates by the hash of their key; a hit counts when the record, read from
+// the log, has this topic and this key (UNIQ_KEY, or a word of KEYS) and lies in the time window. Records leave as file slices.
+//
+//   run --answered--> done      --index file or record is cold--> waiting --fetched--> run again, keeping what was found
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/consume/asker.h"
+#include "core/consume/limits.h"
+#include "core/store/commit_log.h"
+#include "core/store/index_file.h"
+
+namespace fulmar {
+
+struct MessageQuery {
+  std::string topic, key;
+  Wall begin, end;                      // both included
+  int32_t count_max = 32;               // 1 to kQueryCountMax
+  std::optional<PhysicalOffset> at;     // instead of a key: the record that begins exactly here
+  Asker asker;
+
+  // how far it came
+  bool has_candidates = false;
+  std::vector<KeyHit> candidates;
+  size_t judged = 0;                    // candidates looked at
+  struct Found { PhysicalOffset at; uint32_t bytes; };
+  std::vector<Found> found;
+  uint64_t found_bytes = 0;
+  int fetches = 0;
+};
+
+struct QueryAnswer { int32_t count = 0; std::vector<FileSlice> slices; };
+
+class Queries {
+ public:
+  struct Retry { MessageQuery query; Result<void> outcome; };
+
+  Queries(Index& index, CommitLog& log, const Watermarks& watermarks) : index_(index), log_(log), watermarks_(watermarks), waiting_(limits::kQueriesMax) {}
+
+  // Answers, or keeps the query until what it needs is fetched (nothing; take_ready() has it then). Full: too many wait already, or this
+  // one had to fetch too often. NotFound: no record begins at `at`.
+  Result<std::optional<QueryAnswer>> run(Ctx& ctx, MessageQuery& query);
+  void on_index_ready(uint64_t token);
+  void on_warmed(const Warmed& warmed);
+  std::vector<Retry> take_ready() { return std::exchange(ready_, {}); }
+  std::vector<Asker> take_askers();   // the node stops: everybody who waits; nobody comes home any more
+  void drop(ConnId conn);
+  size_t waiting_count() const { return waiting_.size(); }
+
+ private:
+  enum class Look : uint8_t { Yes, No, Cold };
+  Look look(Ctx& ctx, MessageQuery& query, PhysicalOffset at, uint64_t token);
+  bool is_ready(Ctx& ctx, PhysicalOffset at, uint64_t bytes, uint64_t token);
+  bool judge(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: something is cold and being fetched
+  bool slice(Ctx& ctx, const MessageQuery& query, uint64_t token, QueryAnswer& answer);
+  Index& index_;
+  CommitLog& log_;
+  const Watermarks& watermarks_;
+  SlotBook<MessageQuery> waiting_;
+  std::vector<Retry> ready_;
+};
+
+}  // namespace fulmar

@@ -1,0 +1,295 @@
+#include "core/store/meta.h"
+
+#include "core/base/marks.h"
+#include "core/store/limits.h"
+
+namespace fulmar {
+
+namespace {
+constexpr uint8_t kBodyVersion = 1;
+constexpr uint8_t kTopicSet = 1, kTopicRemoved = 2, kOffsetSet = 3;
+constexpr int32_t kQueueCountMax = 65'535;    // of a topic; brokers allow fewer
+constexpr size_t kBodyBytesMax = 16 * 1024;   // fits every allowed segment many times
+
+struct OffsetClamped {
+  FULMAR_EVENT(OffsetClamped, Warning, "a committed offset of queue {} was {} and is now the queue's end {}: {}");
+  int32_t queue_id;
+  int64_t was, is;
+  std::string_view who;
+  auto values() const { return std::array<int64_t, 3>{queue_id, was, is}; }
+  std::string_view text() const { return who; }
+};
+struct MetaRecordBroken {
+  FULMAR_EVENT(MetaRecordBroken, Error, "the meta record at {} does not parse; what stands behind its byte {} is passed over");
+  uint64_t at, byte;
+  auto values() const { return std::array{at, byte}; }
+};
+
+// A body under construction. Items are written back to back; sizes are patched when an item ends.
+class BodyWriter {
+ public:
+  BodyWriter() { bytes_.push_back(kBodyVersion); }
+  void begin(uint8_t kind) {
+    put<uint8_t>(kind);
+    put<uint32_t>(0);
+    item_at_ = bytes_.size();
+  }
+  void end() { store_be<uint32_t>(bytes_.data() + item_at_ - 4, static_cast<uint32_t>(bytes_.size() - item_at_)); }
+  template <class T> void put(T value) {
+    bytes_.resize(bytes_.size() + sizeof(T));
+    store_be(bytes_.data() + bytes_.size() - sizeof(T), value);
+  }
+  void name(std::string_view text) {
+    put<uint16_t>(static_cast<uint16_t>(text.size()));
+    bytes_.insert(bytes_.end(), text.begin(), text.end());
+  }
+  Bytes bytes() const { return bytes_; }
+
+ private:
+  std::vector<uint8_t> bytes_;
+  size_t item_at_ = 0;
+};
+
+void put_removal(BodyWriter& body, std::string_view topic, const std::vector<std::pair<int32_t, QueueOffset>>& next) {
+  body.begin(kTopicRemoved);
+  body.name(topic);
+  body.put<uint16_t>(static_cast<uint16_t>(next.size()));
+  for (const auto& [queue, offset] : next) {
+    body.put<int32_t>(queue);
+    body.put<int64_t>(offset.value());
+  }
+  body.end();
+}
+}  // namespace
+
+// --- changes ----------------------------------------------------------------------------------------------------------------------
+
+Result<Appended> Meta::set_topic(Ctx& ctx, const TopicConfig& config) {
+  const auto found = topics_.find(config.name);
+  if (found == topics_.end() && topics_.size() >= limits::kTopicCountMax)
+    return Error(Errc::Full, fmt::format("the broker holds {} topics, its limit", topics_.size()));
+  BodyWriter body;
+  if (found != topics_.end() && !found->second.next.empty()) put_removal(body, config.name, found->second.next);
+  body.begin(kTopicSet);
+  body.name(config.name);
+  body.put<int32_t>(config.read_queues);
+  body.put<int32_t>(config.write_queues);
+  body.put<uint32_t>(config.perm);
+  body.end();
+  FULMAR_TRY(const Appended appended, log_.append_meta(ctx, body.bytes()));
+  take_topic(config, appended.begin);
+  return appended;
+}
+
+Result<Appended> Meta::remove_topic(Ctx& ctx, std::string_view topic) {
+  const auto found = topics_.find(topic);
+  if (found == topics_.end() || found->second.is_removed) return Error(Errc::NotFound, fmt::format("there is no topic '{}'", topic));
+  std::map<int32_t, QueueOffset> next(found->second.next.begin(), found->second.next.end());
+  for (int32_t queue = 0; queue < found->second.queue_count_ever; ++queue) {
+    const QueueOffset offset = queues_.next_offset(topic, QueueId(queue));
+    if (offset.value() > 0) next[queue] = std::max(next[queue], offset);
+  }
+  if (MUTANT(DeleteTopicForgetsNextOffsets)) next.clear();
+  std::vector<std::pair<int32_t, QueueOffset>> list(next.begin(), next.end());
+  BodyWriter body;
+  put_removal(body, topic, list);
+  FULMAR_TRY(const Appended appended, log_.append_meta(ctx, body.bytes()));
+  queues_.retire_topic(ctx, topic);
+  take_removal(topic, std::move(list), appended.begin);
+  return appended;
+}
+
+Result<Appended> Meta::set_offsets(Ctx& ctx, const Offsets& offsets) {
+  CHECK(!offsets.empty());
+  if (!settle(ctx)) return Error(Errc::LogRolling, "offsets that recovery lowered wait for their place in the log");
+  size_t fresh = 0;
+  for (const auto& item : offsets) fresh += offsets_.contains(item.first) ? 0 : 1;
+  if (offsets_.size() + fresh > limits::kGroupOffsetsMax)
+    return Error(Errc::Full, fmt::format("the broker holds {} committed offsets, its limit is {}", offsets_.size(), limits::kGroupOffsetsMax));
+  size_t done = 0;
+  return append_offsets(ctx, offsets, done);
+}
+
+// In as many records as it takes. An error leaves `done` of them appended and taken: saying them again does no harm.
+Result<Appended> Meta::append_offsets(Ctx& ctx, const Offsets& offsets, size_t& done) {
+  std::optional<Appended> all;
+  while (done < offsets.size()) {
+    BodyWriter body;
+    size_t end = done;
+    while (end < offsets.size() && (end == done || body.bytes().size() < kBodyBytesMax)) {
+      const auto& [key, offset] = offsets[end++];
+      body.begin(kOffsetSet);
+      body.name(key.group);
+      body.name(key.topic);
+      body.put<int32_t>(key.queue_id);
+      body.put<int64_t>(offset.value());
+      body.end();
+    }
+    FULMAR_TRY(const Appended appended, log_.append_meta(ctx, body.bytes()));
+    for (; done < end; ++done) take_offset(offsets[done].first, offsets[done].second, appended.begin);
+    SOMETIMES("meta: offsets in several records", all.has_value());
+    if (!all) all = appended;
+    all->end = appended.end;
+  }
+  return *all;
+}
+
+bool Meta::settle(Ctx& ctx) {
+  if (owed_.empty()) return true;
+  size_t done = 0;
+  const Result<Appended> appended = append_offsets(ctx, owed_, done);
+  owed_.erase(owed_.begin(), owed_.begin() + static_cast<ptrdiff_t>(done));
+  return appended.has_value();
+}
+
+void Meta::clamp_offsets(Ctx& ctx) {
+  for (auto& [key, entry] : offsets_) {
+    const QueueOffset end = queues_.range(key.topic, QueueId(key.queue_id)).max;
+    if (entry.offset <= end) continue;
+    const std::string who = fmt::format("group {} topic {}", key.group, key.topic);
+    ctx.trace.note(OffsetClamped{key.queue_id, entry.offset.value(), end.value(), who});
+    SOMETIMES("meta: offset clamped", true);
+    entry.offset = end;
+    ++changes_;
+    owed_.emplace_back(key, end);
+  }
+}
+
+// --- questions --------------------------------------------------------------------------------------------------------------------
+
+const TopicConfig* Meta::topic(std::string_view name) const {
+  const auto found = topics_.find(name);
+  return found == topics_.end() || found->second.is_removed ? nullptr : &found->second.config;
+}
+
+std::vector<TopicConfig> Meta::topics(std::string_view after, size_t count_max) const {
+  std::vector<TopicConfig> out;
+  for (auto it = topics_.upper_bound(after); it != topics_.end() && out.size() < count_max; ++it)
+    if (!it->second.is_removed) out.push_back(it->second.config);
+  return out;
+}
+
+std::optional<QueueOffset> Meta::offset(const OffsetKey& key) const {
+  const auto found = offsets_.find(key);
+  if (found == offsets_.end()) return std::nullopt;
+  return found->second.offset;
+}
+
+PhysicalOffset Meta::claim() const { return places_.empty() ? PhysicalOffset(UINT64_MAX) : places_.begin()->first; }
+
+// --- the fold ---------------------------------------------------------------------------------------------------------------------
+
+bool Meta::apply(Ctx& ctx, const RecordView& record) {
+  if (record.message.topic != kMetaTopic) return true;
+  has_records_ = true;
+  Reader body(record.message.body);
+  if (body.u8() != kBodyVersion) {   // a later version's: its items may mean anything
+    ctx.trace.note(MetaRecordBroken{record.place.physical.value(), 0});
+    return true;
+  }
+  while (body.ok() && body.remaining() > 0) {
+    const size_t at = body.at();
+    const uint8_t kind = body.u8();
+    const Bytes payload = body.bytes(body.u32());
+    if (body.ok() && apply_item(kind, payload, record.place.physical)) continue;
+    ctx.trace.note(MetaRecordBroken{record.place.physical.value(), at});
+    break;
+  }
+  return true;
+}
+
+// False: the payload does not parse.
+bool Meta::apply_item(uint8_t kind, Bytes payload, PhysicalOffset at) {
+  Reader in(payload);
+  if (kind == kTopicSet) {
+    TopicConfig config;
+    config.name = in.text(in.u16());
+    config.read_queues = in.i32();
+    config.write_queues = in.i32();
+    config.perm = in.u32();
+    const auto is_count = [](int32_t count) { return count >= 0 && count <= kQueueCountMax; };
+    if (!in.ok() || !is_count(config.read_queues) || !is_count(config.write_queues)) return false;
+    take_topic(std::move(config), at);
+  } else if (kind == kTopicRemoved) {
+    const std::string_view name = in.text(in.u16());
+    std::vector<std::pair<int32_t, QueueOffset>> next;
+    for (uint16_t left = in.u16(); left > 0 && in.ok(); --left) {
+      const int32_t queue = in.i32();
+      if (queue < 0 || queue >= kQueueCountMax) return false;
+      next.emplace_back(queue, QueueOffset(in.i64()));
+    }
+    if (!in.ok()) return false;
+    take_removal(name, std::move(next), at);
+  } else if (kind == kOffsetSet) {
+    OffsetKey key;
+    key.group = in.text(in.u16());
+    key.topic = in.text(in.u16());
+    key.queue_id = in.i32();
+    const QueueOffset offset(in.i64());
+    if (!in.ok()) return false;
+    take_offset(key, offset, at);
+  }
+  return true;
+}
+
+// `entry` now stands for the record at `at`, and no longer for an older one.
+template <class Entry>
+void Meta::stamp(Entry& entry, bool is_new, PhysicalOffset at) {
+  if (!is_new) {
+    const auto old = places_.find(entry.at);
+    CHECK(old != places_.end());
+    if (--old->second == 0) places_.erase(old);
+  }
+  ++places_[at];
+  entry.at = at;
+  has_records_ = true;
+}
+
+bool Meta::take_topic(TopicConfig config, PhysicalOffset at) {
+  auto [it, is_new] = topics_.try_emplace(config.name);
+  TopicEntry& entry = it->second;
+  if (!is_new && at < entry.at) return false;
+  const bool is_change = is_new || entry.is_removed || entry.config != config;
+  stamp(entry, is_new, at);
+  if (is_new || entry.is_removed) ++topic_count_;
+  entry.is_removed = false;
+  entry.queue_count_ever = std::max({entry.queue_count_ever, config.read_queues, config.write_queues});
+  entry.config = std::move(config);
+  if (is_change) ++topics_version_;
+  if (is_change) ++changes_;
+  return true;
+}
+
+bool Meta::take_removal(std::string_view name, std::vector<std::pair<int32_t, QueueOffset>> next, PhysicalOffset at) {
+  // Also when the topic was made again since: messages from before this record are not seen any more, whether dispatch has brought them
+  // or is still to bring them.
+  for (const auto& [queue, offset] : next) queues_.begin_queue_at(name, QueueId(queue), offset);
+  auto [it, is_new] = topics_.try_emplace(std::string(name));
+  TopicEntry& entry = it->second;
+  if (!is_new && at < entry.at) return false;
+  const bool is_change = !is_new && !entry.is_removed;
+  stamp(entry, is_new, at);
+  if (is_change) --topic_count_;
+  entry.is_removed = true;
+  entry.config.name = name;
+  for (const auto& [queue, offset] : next) entry.queue_count_ever = std::max(entry.queue_count_ever, queue + 1);
+  entry.next = std::move(next);
+  if (is_change) ++topics_version_;
+  if (is_change || is_new) ++changes_;
+  return true;
+}
+
+bool Meta::take_offset(const OffsetKey& key, QueueOffset offset, PhysicalOffset at) {
+  auto [it, is_new] = offsets_.try_emplace(key);
+  OffsetEntry& entry = it->second;
+  const bool is_older = !is_new && at < entry.at;
+  SOMETIMES("meta: an older offset comes by again", is_older);
+  if (is_older && !MUTANT(MetaTakesOlderOffsets)) return false;
+  const bool is_change = is_new || entry.offset != offset;
+  stamp(entry, is_new, at);
+  entry.offset = offset;
+  if (is_change) ++changes_;
+  return true;
+}
+
+}  // namespace fulmar
