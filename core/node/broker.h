@@ -92,7 +92,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   void run_query(Ctx& ctx, MessageQuery query);
   void pump_pulls(Ctx& ctx);
   void pump_room(Ctx& ctx);
-  std::optional<Refusal> find_queue(std::string_view topic, int32_t queue_id) const;
+  std::optional<Refusal> find_queue(std::string_view topic, int32_t queue_id);
   void on_commit(Ctx& ctx, const Asker& asker, const command::CommitOffset& c);
   void pump_commits(Ctx& ctx);
   void refuse_waiting(Ctx& ctx);                                                // at stop
