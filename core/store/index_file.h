@@ -7,7 +7,6 @@
 // behind is never linked (an unlinked entry) or linked and true; numbering goes on behind it. A query checks the key in the record, so
 // entries of records that a crash took away are harmless.
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +20,21 @@ struct KeyHit { PhysicalOffset at; friend auto operator<=>(const KeyHit&, const 
 
 // |Java hashCode of "topic#key"|, 0 for Integer.MIN_VALUE.
 uint32_t key_hash(std::string_view topic, std::string_view key);
+
+inline constexpr uint64_t kIndexHeaderBytes = 40, kIndexSlotBytes = 4, kIndexEntryBytes = 20;
+struct IndexHeader {
+  Wall begin_time, end_time;
+  PhysicalOffset begin_at, end_at;
+  uint32_t used_slots = 0;
+  uint32_t count = 1;              // next entry number; entry 0 is never used
+};
+struct IndexEntry { uint32_t hash = 0; PhysicalOffset at; int32_t seconds = 0; uint32_t previous = 0; };   // seconds since begin_time
+void encode_index_header(MutableBytes into, const IndexHeader& header);
+IndexHeader decode_index_header(Bytes from);
+void encode_index_entry(MutableBytes into, const IndexEntry& entry);
+IndexEntry decode_index_entry(Bytes from);
+// "20251129160733123": local time of creation.
+std::string index_file_name(Wall wall, int32_t zone_s);
 
 class Index : public Derived {
  public:
@@ -36,10 +50,11 @@ class Index : public Derived {
   uint64_t entry_count() const;     // Σ (indexCount - 1) over all files and what is pending
 
   // --- query ------------------------------------------------------------------------------------------------------------------------
-  // Candidates for (topic, key) with store time in [begin, end], newest first, at most count_max, each record once. True: `out` is
-  // filled; false: files are cold and being fetched, take_ready() will name `token`. Hash collisions are the caller's to sort out.
+  // Candidates for (topic, key) whose store time may lie in [begin, end] (the index knows seconds), newest first, at most count_max,
+  // each record once. True: `out` is filled; false: files are cold and being fetched, take_ready() will name `token`: ask again with
+  // the same arguments. Hash collisions are the caller's to sort out.
   bool query(Ctx& ctx, std::string_view topic, std::string_view key, Wall begin, Wall end, uint32_t count_max, uint64_t token, std::vector<KeyHit>& out);
-  std::vector<uint64_t> take_ready() { return std::exchange(ready_, {}); }
+  std::vector<uint64_t> take_ready();
 
   void on_mapped(Ctx& ctx, const Mapped& mapped);
   void on_done(Ctx& ctx, const Done& done);
@@ -57,7 +72,6 @@ class Index : public Derived {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-  std::vector<uint64_t> ready_;
 };
 
 }  // namespace fulmar
