@@ -98,7 +98,8 @@ class SimDisk {
 
   // --- faults -----------------------------------------------------------------------------------------------------------------------
   // A random page without unflushed bytes of a random file whose path contains `text`; nothing when there is none.
-  std::optional<FileSlice> make_unreadable(std::string_view text, Prng& prng);
+  struct Place { std::string path; uint64_t offset = 0; };
+  std::optional<Place> make_unreadable(std::string_view text, Prng& prng);
   // Flips one bit there, on the medium and in the cache.
   bool rot(std::string_view text, Prng& prng);
   void rot_at(std::string_view path, uint64_t offset, uint8_t mask);
@@ -108,16 +109,16 @@ class SimDisk {
   struct Free { void operator()(uint8_t* p) const; };
   using Memory = std::unique_ptr<uint8_t[], Free>;
   using PageBytes = std::vector<uint8_t>;
+  struct Landed { uint64_t store; PageBytes bytes; };
   struct DirtyPage {
     uint64_t first_store = 0, last_store = 0;  // store order; first since the last commit
-    std::vector<PageBytes> landed;             // versions that write-back or a flush in flight may have put on the medium
+    std::vector<Landed> landed;                // versions that write-back or a flush in flight may have put on the medium
   };
   struct File {
     Memory seen, medium;
     uint64_t size = 0;
     Wall modified;
     uint32_t opens = 0;
-    bool is_linked = true;                     // has a name, seen or durable
     std::vector<bool> allocated, touched;      // per page; untouched pages are zero, seen and on the medium
     std::map<uint64_t, DirtyPage> dirty;
     std::set<uint64_t> lost;                   // clean, but the medium has other bytes
@@ -130,30 +131,33 @@ class SimDisk {
     std::string path, other;                   // Rename: from `path` to `other`
     Inode inode;
   };
-  struct Captured { uint64_t last_store; std::optional<PageBytes> bytes; };     // bytes once the page was stored to again
-  struct FlushOp { Inode inode; uint64_t asked = 0; std::map<uint64_t, Captured> pages; };
-  struct PrepareOp { Inode inode; Range range; };
+  struct Captured { PageBytes bytes; uint64_t next_store = 0; };                // bytes and that store once the page was stored to again
+  struct FlushOp { Inode inode; std::map<uint64_t, Captured> pages; };
+  struct PrepareOp { Inode inode; Range range; std::vector<uint64_t> fresh; };  // pages that had no block before
 
   File& file(Inode inode);
   const File& file(Inode inode) const;
   Inode add_file(uint64_t size_bytes, Wall now);
-  void allocate(File& f, Range range);
-  uint64_t blocks_missing(const File& f, Range range) const;
   bool has_room(uint64_t bytes) const;
-  uint64_t make_parents(std::string_view path, bool is_dry);
+  uint64_t missing_parents(std::string_view path) const;
+  void make_parents(std::string_view path);
   DiskOp add_name_op(NameOp op);
   void commit_name(uint64_t id);
   void apply_durable(const NameOp& op);
   static bool is_related(const NameOp& a, const NameOp& b);
   void drop_if_unused(Inode inode);
-  void zero(File& f, Range range, bool on_medium);
   void land(File& f, uint64_t page, const uint8_t* bytes);
+  void add_landed(DirtyPage& dirty, const File& f, uint64_t page);
   void write_back_some();
-  void capture_before_store(Inode inode, File& f, uint64_t page);
+  void capture_before_store(Inode inode, File& f, uint64_t page, uint64_t store);
   void commit_flush(FlushOp& op);
+  void fail_flush(FlushOp& op);
   void commit_prepare(const PrepareOp& op);
+  void abandon_prepare(const PrepareOp& op);
   std::optional<std::pair<Inode, uint64_t>> cold_page(std::string_view text, Prng& prng);
+  void count_space();
   static uint64_t page_length(const File& f, uint64_t page);
+  static Range pages_of(Range range) { return {range.begin / kPageBytes, (range.end + kPageBytes - 1) / kPageBytes}; }
 
   DiskProfile profile_;
   KeyedStream write_back_, abandon_;
@@ -161,6 +165,7 @@ class SimDisk {
   std::map<Inode, File> files_;
   std::map<std::string, Name, std::less<>> names_, durable_names_;
   std::map<uint64_t, NameOp> name_ops_;        // pending, in order
+  std::set<Inode> with_dirty_;                 // files that may have dirty pages
   std::map<uint64_t, FlushOp> flushes_;
   std::map<uint64_t, PrepareOp> prepares_;
   uint64_t used_bytes_ = 0, used_by_others_ = 0;

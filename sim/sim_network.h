@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,7 +42,7 @@ class SimNetwork : public EventHandler {
   std::string address_of(HostId host) const;
 
   // --- asked by drivers; `delay` is what the step cost ------------------------------------------------------------------------------
-  void listen(HostId host, Life who, NetworkUser& user, Ticket ticket, Port port, const Address& at, Duration delay);
+  void listen(HostId host, Life who, NetworkUser& user, Ticket ticket, Port port, const Address& at);
   void unlisten(Life who, Port port);
   void dial(HostId host, Life who, NetworkUser& user, Ticket ticket, const Address& peer, Duration delay);
   void send(uint64_t end, Ticket ticket, uint64_t bytes, Duration delay);
@@ -64,10 +65,45 @@ class SimNetwork : public EventHandler {
   void on_event(uint64_t what, uint64_t argument) override;
 
  private:
+  enum class What : uint8_t { Take, Arrive, Break, Stall, Silence, Syn, DialEnd };
   struct Connection;
   struct Half;
-  struct Listener { HostId host; Life who; NetworkUser* user; Port port; uint16_t number; };
-  struct Dialing;
+  struct Listener { HostId host; Life who; NetworkUser* user; Port port; Address at; };
+  struct Dialing {
+    HostId from;
+    Life who;
+    NetworkUser* user = nullptr;     // null when its process is gone
+    Ticket ticket;
+    Address peer;
+    Result<Peer> outcome = Errc::TimedOut;
+    uint64_t connection = 0;
+  };
+
+  std::optional<HostId> resolve(HostId asker, const std::string& name) const;
+  Listener* listener_at(HostId host, uint16_t number);
+  uint16_t take_port(HostId host);
+  Connection* find(uint64_t id);
+  Connection& connection_of(uint64_t end);
+  bool is_blocked(HostId from, HostId to) const;
+  Duration latency(Half& half);
+  KeyedStream pair_stream(Domain domain, HostId from, HostId to);
+  void syn_arrives(uint64_t id);
+  void dial_ends(uint64_t id);
+  void open_connection(Dialing& dial, HostId to, const Listener& listener);
+  void later(Duration delay, What what, uint64_t argument, Errc why = Errc::Internal);
+  void take(Connection& c, int side);
+  void accept_bytes(Connection& c, int side, uint64_t count);
+  std::vector<uint64_t> cut(Half& half, Bytes bytes);
+  void schedule_arrival(Connection& c, int side);
+  void arrive(Connection& c, int side);
+  void hand_over(Connection& c, int side);
+  void arm_stall(Connection& c, int side);
+  void stalled(Connection& c, int side);
+  void finish(Connection& c, int side);
+  void break_end(Connection& c, int side, Errc why);
+  void leave(Connection& c, int side, bool is_with_host);
+  void drop_if_over(uint64_t id);
+
   Engine& engine_;
   NetworkProfile profile_;
   std::vector<std::string> hosts_;
@@ -82,23 +118,6 @@ class SimNetwork : public EventHandler {
   std::map<uint64_t, Dialing> dials_;
   std::map<std::pair<HostId, HostId>, uint64_t> opened_;   // per pair: entities of keyed draws
   uint64_t next_connection_ = 1, next_dial_ = 1;
-
-  std::optional<HostId> resolve(HostId asker, const std::string& name) const;
-  Connection* connection_of(uint64_t end);
-  bool is_blocked(HostId from, HostId to) const;
-  Duration latency(Half& half, HostId from, HostId to);
-  void finish_dial(uint64_t id);
-  void take(Connection& c, int side);
-  void cut(Half& half, std::vector<uint32_t>& sizes, size_t at, size_t count);
-  void schedule_arrival(Connection& c, int side);
-  void arrive(Connection& c, int side);
-  void hand_over(Connection& c, int side);
-  void stall(Connection& c, int side);
-  void end_of_stream(Connection& c, int side);
-  void break_end(Connection& c, int side, Errc why);
-  void fail_sends(Connection& c, int side, Errc why);
-  void drop_if_dead(uint64_t id);
-  void wake_pair(HostId from, HostId to);
 };
 
 }  // namespace fulmar::sim

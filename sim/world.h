@@ -58,7 +58,7 @@ class World {
   uint64_t events_run() const;
 
   // --- lives ------------------------------------------------------------------------------------------------------------------------
-  // All take effect between steps; a node that is not in the state for it ignores them.
+  // All take effect between steps (never call them from an observer); a node that is not in the state for it ignores them.
   void start(NodeId node);
   void stop(NodeId node, Duration deadline);                    // Told Stop; ends in Stopped, unless something else comes first
   void kill(NodeId node, std::optional<Duration> restart_after = {});
@@ -68,10 +68,12 @@ class World {
   void crash_at(const CrashPoint& point);
   // Carried out when its trigger comes. Its own draws are keyed by fault.id.
   void inject(const Fault& fault);
-  void heal();                                                  // ends partitions, clogs, refusals, slow receivers, full disks, pending flush faults, pauses
+  // Ends what lasts (partitions, clogs, refusals, slow receivers, full disks, pauses, slow CPUs) and disarms crash points and triggers
+  // that have not fired. Nodes that are down stay down; timed faults still to come still come.
+  void heal();
 
   // --- the host's word ----------------------------------------------------------------------------------------------------------------
-  // The command is copied. Lost when the node is not up (false). Replies reach observers and `on_reply` of the call, if given.
+  // The command is copied. Lost when the node is not up (false). Replies reach observers (on_reply). CallIds from 2^63 on are the world's.
   bool tell(NodeId node, CallId call, const Command& command);
 
   // --- questions ----------------------------------------------------------------------------------------------------------------------
@@ -99,9 +101,10 @@ class World {
 
  private:
   struct Host;
-  struct Slot;
+  class Slot;
   class Faults;
   struct Parts;
+  friend struct Parts;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -1,0 +1,35 @@
+#pragma once
+// O10  A group's committed offset is one that was committed, lies not above the queue's end, and after a restart not below the last
+// commit that was acknowledged (a power cut may take those that did not ask for a flush).
+
+#include <map>
+
+#include "sim/oracles/facts.h"
+
+namespace fulmar::sim {
+
+class CommittedOffsets {
+ public:
+  explicit CommittedOffsets(Verdicts& verdicts) : verdicts_(verdicts) {}
+  // One committer per key, values rising.
+  void asked(const std::string& group, const QueueKey& queue, int64_t offset);
+  void acked(const std::string& group, const QueueKey& queue, int64_t offset, bool is_flushed);
+  void lost_cache(const std::string& broker);
+  void beyond_promise(const std::string& broker);
+  // What the broker answers: nothing, or an offset. `asked_ns`-time floors are the caller's: see begin_query().
+  struct Floor { bool has_value = false; int64_t offset = 0; uint64_t losses = 0; };
+  Floor begin_query(const std::string& group, const QueueKey& queue) const;
+  void answered(const std::string& group, const QueueKey& queue, const Floor& floor, std::optional<int64_t> offset);
+  void ended(const std::string& group, const QueueKey& queue, int64_t offset, int64_t max);
+
+ private:
+  struct Value {
+    bool is_asked = false, is_acked = false, is_safe = false;
+    int64_t highest = 0, acked = 0, safe = 0;
+    uint64_t losses = 0;
+  };
+  Verdicts& verdicts_;
+  std::map<std::pair<std::string, QueueKey>, Value> values_;
+};
+
+}  // namespace fulmar::sim

@@ -1,0 +1,39 @@
+#pragma once
+// O4  A group gets everything that it subscribed to: no queue is skipped, a batch never begins behind what was consumed, and after
+// quiescence every visible message of the subscription was in a batch that was consumed.
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "sim/oracles/facts.h"
+
+namespace fulmar::sim {
+
+class AtLeastOnce {
+ public:
+  explicit AtLeastOnce(Verdicts& verdicts) : verdicts_(verdicts) {}
+  // `tags` empty: everything. The group starts at the first message.
+  void subscribed(const std::string& group, const std::string& topic, std::set<std::string> tags);
+  void delivered(const std::string& group, const QueueKey& queue, int64_t first, int64_t next, const std::vector<int64_t>& offsets);
+  void consumed(const std::string& group, const QueueKey& queue, int64_t next);
+  // The queue ends at `end` now: what stood behind is gone and may come back as something else.
+  void cut(const QueueKey& queue, int64_t end);
+  // A message that is visible at the end. True: `group` still misses it.
+  bool misses(const std::string& group, const QueueKey& queue, int64_t offset, std::string_view tags) const;
+  // As above, as a violation.
+  void demand(const std::string& group, const QueueKey& queue, int64_t offset, std::string_view tags, MessageId id);
+  const std::map<std::string, std::pair<std::string, std::set<std::string>>>& groups() const { return groups_; }   // -> topic, tags
+
+ private:
+  struct Progress {
+    int64_t consumed = 0;                       // highest `next` that was consumed
+    std::optional<std::vector<int64_t>> batch;  // out
+    std::set<int64_t> done;
+  };
+  Verdicts& verdicts_;
+  std::map<std::string, std::pair<std::string, std::set<std::string>>> groups_;
+  std::map<std::pair<std::string, QueueKey>, Progress> progress_;
+};
+
+}  // namespace fulmar::sim

@@ -1,0 +1,81 @@
+#pragma once
+// A run as data: hosts, nodes, workload, faults, clocks and oracle switches. The engine executes scenarios only; a seed is expanded into
+// one by swarm.h, a scenario test writes its own.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/node/make.h"
+#include "sim/world.h"
+
+namespace fulmar::sim {
+
+struct NodePlan {
+  std::string name;
+  NodeKind kind = NodeKind::Broker;
+  uint32_t host = 0;                     // index into Scenario::hosts
+  std::string config;                    // properties text
+};
+
+struct WorkloadPlan {
+  uint32_t topics = 2;
+  int32_t queues = 3;                    // of each topic
+  uint32_t producers = 3;
+  uint32_t groups = 2;
+  uint32_t committers = 1;               // groups that commit offsets by themselves
+  uint32_t messages_max = 800;           // in all
+  uint32_t in_flight_max = 4;            // per producer; 1: one after the other
+  Duration gap_min = Duration::milliseconds(5), gap_max = Duration::milliseconds(80);
+  Ratio batched{1, 2};
+  uint32_t batch_max = 12;
+  uint32_t body_bytes_min = 1, body_bytes_max = 600;
+  Ratio large{1, 40};
+  uint32_t large_bytes_max = 16 * 1024;
+  uint32_t key_pool = 24, tag_pool = 3;
+  Ratio keyed{2, 3}, tagged{2, 3}, long_properties{1, 64};
+  Ratio picks_queue{1, 3};
+  Duration think_max = Duration::milliseconds(50);   // of a consumer, per batch
+  bool is_created_by_sending = false;    // topics are not created first
+};
+
+struct OracleSwitches {
+  bool checks_wire = true;               // O22 on every frame
+  uint32_t recovery_checks = 1;          // O19 after one crash in `recovery_every`, at most this often
+  uint32_t recovery_every = 10;
+  bool expects_prompt = false;           // nothing disturbs this run: what is acked is delivered within prompt_bound
+  Duration prompt_bound = Duration::seconds(5);
+};
+
+struct Scenario {
+  Seed seed;
+  std::string profile = "calm";
+  Profile world;
+  std::vector<HostSpec> hosts;
+  std::vector<NodePlan> nodes;
+  std::vector<Fault> faults;
+  WorkloadPlan load;
+  OracleSwitches oracles;
+  Duration chaos = Duration::seconds(10);
+  Duration bound = Duration::seconds(90);            // of each thing that must come true after healing
+};
+
+// "name=value" lines of a broker that lives in a simulation: small files everywhere.
+struct BrokerGeometry {
+  std::string name = "broker-a";
+  bool is_sync = true;
+  uint64_t log_file_bytes = 256 * 1024;
+  uint64_t queue_file_entries = 200;
+  uint64_t index_slots = 100, index_entries = 400;
+  uint64_t unflushed_bytes_max = 256 * 1024;
+  int64_t flush_interval_ms = 500, queue_flush_interval_ms = 1000, sync_flush_timeout_ms = 5000;
+  bool has_crc = true, creates_topics = false;
+};
+std::string broker_properties(const BrokerGeometry& geometry);
+BrokerGeometry geometry_of(const NodePlan& plan);    // of a plan that broker_properties() wrote
+
+// One name server, one broker and one client, each on a host of its own, nothing else. Nodes 0, 1, 2 in this order.
+Scenario plain_scenario(Seed seed, const BrokerGeometry& geometry);
+inline const NodeId kNameServerNode{0}, kBrokerNode{1}, kClientNode{2};
+
+}  // namespace fulmar::sim
