@@ -60,6 +60,7 @@ class UvRig {
   enum class End { Stopped, Halted, TimedOut };
 
   UvRig() {
+    net::prepare_process();
     const char* base = std::getenv("TMPDIR");
     root_ = std::string(base != nullptr ? base : "/tmp") + "/fulmar-contract-XXXXXX";
     CHECK(::mkdtemp(root_.data()) != nullptr, "{}", root_);
