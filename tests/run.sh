@@ -17,6 +17,7 @@ logs=build/test-logs
 mkdir -p "$logs"
 # A cache filled by one checkout serves the next.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CMAKE_BUILD_PARALLEL_LEVEL=$jobs
+export UBSAN_OPTIONS=print_stacktrace=1
 revision=$(git rev-parse HEAD 2>/dev/null || echo 1)
 # Fresh seeds for each commit, the same for whoever tests that commit.
 first_seed=$((16#${revision:0:8}))

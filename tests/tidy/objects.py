@@ -45,7 +45,7 @@ def mutable_statics(path, objdump='objdump'):
         member = re.match(r'(\S+\.o):', line)
         symbol = re.fullmatch(r'[0-9a-f]{16} .{7} (\.(?:bss|data|tbss|tdata)\S*)\t[0-9a-f]{16} +(?:\.hidden |0x\w\w )?(.*)', line)
         if member:
-            name = member.group(1)
+            name = member.group(1).rsplit('/', 1)[-1]
         elif symbol and not symbol.group(1).startswith('.data.rel.ro') and not symbol.group(2).startswith(('.', 'DW.ref.', 'guard variable for ')):
             out.append((name, symbol.group(2)))
     return out
