@@ -83,13 +83,10 @@ void Recovery::enter(Ctx& ctx, Stage stage) {
 void Recovery::refuse(Ctx& ctx, Errc code, std::string sentence) { ctx.out.halt(code, std::move(sentence)); }
 
 std::string Recovery::progress() const {
-  switch (stage_) {
-    case Stage::Scanning:
-    case Stage::Searching: return fmt::format("scanning the log at byte {} of {}", at_, store_.log_.files().limit());
-    case Stage::CatchingUp: return fmt::format("rebuilding queues at byte {} of {}", store_.watermarks_.dispatched, end_);
-    case Stage::Folding: return "reading topics and offsets";
-    default: return fmt::format("stage {}", static_cast<int>(stage_));
-  }
+  if (stage_ == Stage::Scanning || stage_ == Stage::Searching) return fmt::format("scanning the log at byte {} of {}", at_, store_.log_.files().limit());
+  if (stage_ == Stage::CatchingUp) return fmt::format("rebuilding queues at byte {} of {}", store_.watermarks_.dispatched, end_);
+  if (stage_ == Stage::Folding) return "reading topics and offsets";
+  return fmt::format("stage {}", static_cast<int>(stage_));
 }
 
 void Recovery::start(Ctx& ctx) { ctx.out.list(tickets_.issue(0), root_); }

@@ -169,18 +169,19 @@ std::string measured_disk(const std::optional<DiskSpace>& space, uint32_t percen
 Refusal Store::refusal(const Error& error) const {
   Refusal out;
   out.cause = error.detail.empty() ? std::string(to_string(error.code)) : error.detail;
-  switch (error.code) {
-    case Errc::NotReady: out = {Code::ServiceNotAvailable, out.cause, fmt::format("dispatched {} of {} bytes", watermarks_.dispatched, log_.files().limit()), 200}; break;
-    case Errc::Stopping: out = {Code::ServiceNotAvailable, out.cause, fmt::format("log ends at {}", watermarks_.appended), 1000}; break;
-    case Errc::StoreDamaged: out = {Code::ServiceNotAvailable, out.cause, fmt::format("{} damaged ranges", holes_.size()), 0}; break;
-    case Errc::DiskFull: out = {Code::ServiceNotAvailable, out.cause, measured_disk(space_, config_.disk_refuse_percent, config_.disk_free_bytes_min), 10'000}; break;
-    case Errc::LogRolling: out = {Code::SystemBusy, out.cause, fmt::format("prepared to {}, appended to {}", log_.files().prepared_to(), watermarks_.appended), 20}; break;
-    case Errc::UnflushedLimit: out = {Code::SystemBusy, out.cause, fmt::format("appended {}, flushed {}, limit {}", watermarks_.appended, watermarks_.flushed, log_.append_limit()), 50}; break;
-    case Errc::RecordTooLarge:
-    case Errc::HeaderBroken:
-    case Errc::InvalidArgument: out = {Code::MessageIllegal, out.cause, fmt::format("maxMessageSize {}", config_.body_bytes_max), 0}; break;
-    default: out = {Code::SystemError, out.cause, std::string(to_string(error.code)), 1000}; break;
-  }
+  // The codes that an append can give; anything else is a bug of ours and answered as such.
+  const Errc code = error.code;
+  if (code == Errc::NotReady) return {Code::ServiceNotAvailable, out.cause, fmt::format("dispatched {} of {} bytes", watermarks_.dispatched, log_.files().limit()), 200};
+  if (code == Errc::Stopping) return {Code::ServiceNotAvailable, out.cause, fmt::format("log ends at {}", watermarks_.appended), 1000};
+  if (code == Errc::StoreDamaged) return {Code::ServiceNotAvailable, out.cause, fmt::format("{} damaged ranges", holes_.size()), 0};
+  if (code == Errc::DiskFull) return {Code::ServiceNotAvailable, out.cause, measured_disk(space_, config_.disk_refuse_percent, config_.disk_free_bytes_min), 10'000};
+  if (code == Errc::LogRolling) return {Code::SystemBusy, out.cause, fmt::format("prepared to {}, appended to {}", log_.files().prepared_to(), watermarks_.appended), 20};
+  if (code == Errc::UnflushedLimit)
+    return {Code::SystemBusy, out.cause, fmt::format("appended {}, flushed {}, limit {}", watermarks_.appended, watermarks_.flushed, log_.append_limit()), 50};
+  if (code == Errc::RecordTooLarge || code == Errc::HeaderBroken || code == Errc::InvalidArgument)
+    return {Code::MessageIllegal, out.cause, fmt::format("maxMessageSize {}", config_.body_bytes_max), 0};
+  out.measured = to_string(code);
+  out.retry_after_ms = 1000;
   return out;
 }
 
