@@ -59,6 +59,7 @@ void ConsumeQueues::Impl::begin_load(Ctx& ctx) {
     for (size_t i = 1; i < q->files.size(); ++i) must_rebuild |= q->files[i] != q->files[i - 1] + options.file_bytes;
     load_todo.push_back(q->index);
   }
+  pump_removals(ctx);
   pump_load(ctx);
 }
 
@@ -238,6 +239,7 @@ void ConsumeQueues::Impl::end_load(Ctx& ctx) {
     q->min = q->max = q->next = q->stored = q->cursor = 0;
   }
   entries = 0;
+  pump_removals(ctx);
 }
 
 void ConsumeQueues::on_warmed(Ctx& ctx, const Warmed& warmed) { impl_->on_warmed(ctx, warmed); }

@@ -82,7 +82,8 @@ uint64_t FileSequence::ahead_wanted(Ctx& ctx, uint64_t end) {
     rate_bytes_ = std::max(rate_bytes_, end - rate_end_);
   }
   const uint64_t least = rate_end_ == end && rate_bytes_ == 0 ? limits::kPrepareAheadMin : limits::kPrepareAheadIdle;
-  return std::min(options_.ahead_max, std::max(least, rate_bytes_ / 4));
+  // Never more than two files: with small segments a fixed distance would be dozens of them.
+  return std::min({options_.ahead_max, std::max(least, rate_bytes_ / 4), 2 * options_.file_bytes});
 }
 
 void FileSequence::pump(Ctx& ctx, uint64_t end) {

@@ -19,7 +19,10 @@ class Residence {
     else own_ = {std::min(own_.begin, range.begin), std::max(own_.end, range.end)};
   }
   // What lies below `to` has been given back.
-  void cooled(uint64_t to) { own_.begin = std::min(std::max(own_.begin, to), own_.end); }
+  void cooled(uint64_t to) {
+    own_.begin = std::min(std::max(own_.begin, to), own_.end);
+    for (Warm& w : warm_) w.range.begin = std::max(w.range.begin, to);
+  }
   void warmed(Range range, Monotonic now) {
     std::erase_if(warm_, [&](const Warm& w) { return w.until <= now; });
     if (warm_.size() >= kRangesMax) warm_.erase(warm_.begin());
