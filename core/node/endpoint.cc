@@ -125,7 +125,8 @@ void Endpoint::read_greeting(Ctx& ctx, ConnId id, Connection& c, Bytes& chunk) {
   }
   if (c.preamble_bytes < c.preamble.size()) return;
   const auto version = load_be<uint16_t>(c.preamble.data() + kNameBytes);
-  if (version != native::kVersion) return refuse_protocol(ctx, id, c, fmt::format("the client speaks version {}, the server version {}", version, native::kVersion));
+  if (version != native::kVersion)
+    return refuse_protocol(ctx, id, c, fmt::format("the client speaks version {}, the server version {}", version, native::kVersion));
   c.state = Connection::State::Native;
 }
 
@@ -257,7 +258,8 @@ void Endpoint::answer(ConnId id, Connection& c, uint32_t opaque, const Reply& re
   ++counters_.replies;
   if (auto encoded = codec_.encode_response(opaque, reply, slice_bytes, c.out); !encoded) {
     SOMETIMES("node: a reply cannot be encoded", true);
-    encoded = codec_.encode_response(opaque, refusal(Code::SystemError, "the answer does not fit a frame", encoded.error().detail), 0, c.out);
+    encoded =
+        codec_.encode_response(opaque, refusal(Code::SystemError, "the answer does not fit a frame", encoded.error().detail), 0, c.out);
     CHECK(encoded.has_value(), "{}", encoded.error().text());
     return;
   }

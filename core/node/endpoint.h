@@ -50,8 +50,8 @@ struct EndpointLimits {
 };
 
 struct EndpointCounters {
-  uint64_t accepted = 0, closed = 0, requests = 0, replies = 0, refused_protocol = 0, refused_full = 0, broken_frames = 0, broken_headers = 0,
-           too_slow = 0, sends = 0, pauses = 0;
+  uint64_t accepted = 0, closed = 0, requests = 0, replies = 0, refused_protocol = 0, refused_full = 0, broken_frames = 0,
+           broken_headers = 0, too_slow = 0, sends = 0, pauses = 0;
 };
 
 class Endpoint {

@@ -46,7 +46,9 @@ struct Links::Link {
   uint32_t calls = 0;
   bool is_touched = false;
 
-  bool is_idle() const { return (state == State::Idle || state == State::Backoff) && tickets_out == 0 && calls == 0 && out.empty() && !is_touched; }
+  bool is_idle() const {
+    return (state == State::Idle || state == State::Backoff) && tickets_out == 0 && calls == 0 && out.empty() && !is_touched;
+  }
 };
 
 Links::Links(uint8_t owner, std::string client_name, LinkLimits limits)
@@ -73,7 +75,8 @@ Result<Links::Link*> Links::link_to(const Address& to) {
 Result<void> Links::encode(Ctx& ctx, const Address& to, const Command& command, uint32_t opaque, bool is_one_way, Link** out) {
   if (is_closed_) return Errc::Stopping;
   FULMAR_TRY(Link* const link, link_to(to));
-  if (link->queued_bytes + link->out.size() > limits_.queued_bytes_max) return Error(Errc::Full, fmt::format("{} does not read", to.text()));
+  if (link->queued_bytes + link->out.size() > limits_.queued_bytes_max)
+    return Error(Errc::Full, fmt::format("{} does not read", to.text()));
   FULMAR_TRY_VOID(codec_.encode_request(opaque, is_one_way, command, link->out));
   if (link->state == Link::State::Idle) dial(ctx, *link);
   touch(*link);
@@ -172,7 +175,8 @@ void Links::enter_backoff(Ctx& ctx, Link& link, const Error& why, ReplyHandler& 
   link.state = Link::State::Backoff;
   link.out.clear();
   // Up to a quarter later, so that the clients of a broker that comes back do not come all at once.
-  const Duration wait = link.backoff + Duration::nanoseconds(static_cast<int64_t>(ctx.prng.below(static_cast<uint64_t>(link.backoff.ns / 4) + 1)));
+  const Duration wait =
+      link.backoff + Duration::nanoseconds(static_cast<int64_t>(ctx.prng.below(static_cast<uint64_t>(link.backoff.ns / 4) + 1)));
   link.wake = ctx.now.monotonic + wait;
   link.backoff = std::min(link.backoff * 2, limits_.backoff_max);
   wake_by(ctx, link.wake);

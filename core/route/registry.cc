@@ -50,7 +50,8 @@ Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, st
   const size_t longest = std::max({c.cluster.size(), c.broker_name.size(), host.size()});
   if (c.broker_name.empty() || host.empty()) return refused(Code::InvalidParameter, "a broker has a name and a host", {}, 0);
   if (longest > limits_.name_bytes_max) {
-    return refused(Code::InvalidParameter, "a cluster, broker or host name is too long", fmt::format("{} bytes, at most {}", longest, limits_.name_bytes_max), 0);
+    return refused(Code::InvalidParameter, "a cluster, broker or host name is too long",
+                   fmt::format("{} bytes, at most {}", longest, limits_.name_bytes_max), 0);
   }
   if (c.port == 0) return refused(Code::InvalidParameter, "a broker listens on a port", "port 0", 0);
   if (c.broker_id.value() < 0) return refused(Code::InvalidParameter, "a broker id is not negative", fmt::format("id {}", c.broker_id), 0);
@@ -66,7 +67,8 @@ Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, st
 
   const size_t entries_left = limits_.topics_max - entry_count_ + (known == nullptr ? 0 : known->topics.size());
   if (known == nullptr && broker_count_ >= limits_.brokers_max) {
-    return refused(Code::SystemBusy, "the name server knows too many brokers", fmt::format("{} brokers, at most {}", broker_count_, limits_.brokers_max), 1000);
+    return refused(Code::SystemBusy, "the name server knows too many brokers",
+                   fmt::format("{} brokers, at most {}", broker_count_, limits_.brokers_max), 1000);
   }
   if (c.topics.size() > entries_left) {
     return refused(Code::SystemBusy, "the name server knows too many topics",

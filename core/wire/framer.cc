@@ -18,12 +18,14 @@ void Framer::feed(Bytes chunk) {
 Result<size_t> Framer::frame_bytes(Bytes start) const {
   if (start.size() < 4) return size_t{0};
   const uint32_t length = load_le<uint32_t>(start.data());
-  if (length > frame_bytes_max_) return Error(Errc::FrameTooLarge, fmt::format("a frame of {} bytes, at most {}", length, frame_bytes_max_));
+  if (length > frame_bytes_max_)
+    return Error(Errc::FrameTooLarge, fmt::format("a frame of {} bytes, at most {}", length, frame_bytes_max_));
   if (length < 4) return Error(Errc::FrameBroken, fmt::format("a frame of {} bytes has no room for its header length", length));
   if (start.size() < kLengthBytes) return size_t{0};
   const uint32_t words = load_le<uint32_t>(start.data() + 4);
   if (words > kHeaderWordsMax) return Error(Errc::FrameBroken, fmt::format("a header of {} words, at most {}", words, kHeaderWordsMax));
-  if (4 + 8 * uint64_t{words} > length) return Error(Errc::FrameBroken, fmt::format("a header of {} words in a frame of {} bytes", words, length));
+  if (4 + 8 * uint64_t{words} > length)
+    return Error(Errc::FrameBroken, fmt::format("a header of {} words in a frame of {} bytes", words, length));
   return size_t{4} + length;
 }
 

@@ -61,7 +61,8 @@ std::optional<DecodeFailure> decode(const Parts& parts, const char* what, uint16
     if constexpr (std::is_same_v<Root, Request>) failure.is_one_way = root.getOneWay();
     const auto method = static_cast<uint16_t>(root.which());
     if (method >= methods) {
-      failure.error = Error(Errc::Unsupported, fmt::format("{} {} is not known to version {} of the native protocol", what, method, kVersion));
+      failure.error =
+          Error(Errc::Unsupported, fmt::format("{} {} is not known to version {} of the native protocol", what, method, kVersion));
       return failure;
     }
     take(root, fields);
@@ -89,7 +90,8 @@ Result<void> encode(capnp::word* scratch, uint32_t frame_bytes_max, uint64_t fol
     }
     const size_t header_bytes = 8 * segments[0].size();
     const uint64_t length = 4 + header_bytes + out.attachment_bytes() + following_bytes;
-    if (length > frame_bytes_max) return Error(Errc::InvalidArgument, fmt::format("a frame of {} bytes, at most {}", length, frame_bytes_max));
+    if (length > frame_bytes_max)
+      return Error(Errc::InvalidArgument, fmt::format("a frame of {} bytes, at most {}", length, frame_bytes_max));
     const size_t at = to.size();
     to.resize(at + kLengthBytes + header_bytes + out.attachment_bytes());
     store_le(to.data() + at, static_cast<uint32_t>(length));
@@ -107,21 +109,23 @@ Result<void> encode(capnp::word* scratch, uint32_t frame_bytes_max, uint64_t fol
 
 tl::expected<DecodedRequest, DecodeFailure> Codec::decode_request(Bytes frame) {
   DecodedRequest out;
-  auto failure = decode<Request>(split(frame, scratch_->in.get()), "request", kRequestMethods, [&out](Request::Reader root, Fields& fields) {
-    out.opaque = root.getOpaque();
-    out.is_one_way = root.getOneWay();
-    out.command = read(fields, root);
-  });
+  auto failure =
+      decode<Request>(split(frame, scratch_->in.get()), "request", kRequestMethods, [&out](Request::Reader root, Fields& fields) {
+        out.opaque = root.getOpaque();
+        out.is_one_way = root.getOneWay();
+        out.command = read(fields, root);
+      });
   if (failure) return tl::unexpected(std::move(*failure));
   return out;
 }
 
 tl::expected<DecodedResponse, DecodeFailure> Codec::decode_response(Bytes frame) {
   DecodedResponse out;
-  auto failure = decode<Response>(split(frame, scratch_->in.get()), "response", kResponseMethods, [&out](Response::Reader root, Fields& fields) {
-    out.opaque = root.getOpaque();
-    out.reply = read(fields, root);
-  });
+  auto failure =
+      decode<Response>(split(frame, scratch_->in.get()), "response", kResponseMethods, [&out](Response::Reader root, Fields& fields) {
+        out.opaque = root.getOpaque();
+        out.reply = read(fields, root);
+      });
   if (failure) return tl::unexpected(std::move(*failure));
   return out;
 }

@@ -18,8 +18,8 @@ namespace {
 // Thrown and caught in this file only.
 struct Broken { std::string sentence; };
 
-// Follows the fields of one header, so that whatever goes wrong is said of the field at which it went wrong. `at("topic").text(x.getTopic())`:
-// the left side is evaluated first, so the name stands before capnp may throw.
+// Follows the fields of one header, so that whatever goes wrong is said of the field at which it went wrong.
+// `at("topic").text(x.getTopic())`: the left side is evaluated first, so the name stands before capnp may throw.
 class Fields {
  public:
   Fields(const char* what, Bytes attachment) : what_(what), attachment_(attachment) {}

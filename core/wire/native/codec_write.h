@@ -74,7 +74,8 @@ void write(Out& out, Request::Builder root, const command::SendMessage& c) {
   b.setSysFlag(c.sys_flag);
   b.setBornMs(c.born.ms);
   b.setReconsumeTimes(c.reconsume_times);
-  if (c.properties.size() > 8 * size_t{kHeaderWordsMax}) return out.fail(fmt::format("properties of {} bytes do not fit a header", c.properties.size()));
+  if (c.properties.size() > 8 * size_t{kHeaderWordsMax})
+    return out.fail(fmt::format("properties of {} bytes do not fit a header", c.properties.size()));
   if (!c.properties.empty()) b.setProperties(kj::ArrayPtr<const kj::byte>(c.properties.data(), c.properties.size()));
   out.attach(c.body);
 }
@@ -122,9 +123,15 @@ void write_topic(Out& out, Request::Builder root, capnp::Text::Builder (Request:
   if (topic.empty()) (root.*init)(0);
   out.text("topic", root, init, topic);
 }
-void write(Out& out, Request::Builder root, const command::QueryRoute& c) { write_topic(out, root, &Request::Builder::initQueryRoute, c.topic); }
-void write(Out& out, Request::Builder root, const command::DeleteTopic& c) { write_topic(out, root, &Request::Builder::initDeleteTopic, c.topic); }
-void write(Out& out, Request::Builder root, const command::DescribeTopic& c) { write_topic(out, root, &Request::Builder::initDescribeTopic, c.topic); }
+void write(Out& out, Request::Builder root, const command::QueryRoute& c) {
+  write_topic(out, root, &Request::Builder::initQueryRoute, c.topic);
+}
+void write(Out& out, Request::Builder root, const command::DeleteTopic& c) {
+  write_topic(out, root, &Request::Builder::initDeleteTopic, c.topic);
+}
+void write(Out& out, Request::Builder root, const command::DescribeTopic& c) {
+  write_topic(out, root, &Request::Builder::initDescribeTopic, c.topic);
+}
 void write(Out& out, Request::Builder root, const command::CreateTopic& c) {
   auto b = root.initCreateTopic();
   out.text("name", b, &TopicConfig::Builder::initName, c.topic);

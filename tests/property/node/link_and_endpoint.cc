@@ -38,7 +38,8 @@ class World : RequestHandler, ReplyHandler {
   std::string run() {
     for (int i = 0; i < 400 && complaint_.empty(); ++i) chaos();
     for (int i = 0; i < 4000 && complaint_.empty() && ended_.size() < called_.size(); ++i) calm();
-    if (complaint_.empty() && ended_.size() != called_.size()) complain(fmt::format("{} of {} calls never ended", called_.size() - ended_.size(), called_.size()));
+    if (complaint_.empty() && ended_.size() != called_.size())
+      complain(fmt::format("{} of {} calls never ended", called_.size() - ended_.size(), called_.size()));
     if (complaint_.empty() && client_.out.requests().size() > 0) complain("requests were left");
     return complaint_;
   }
@@ -92,7 +93,8 @@ class World : RequestHandler, ReplyHandler {
     if (!called_.contains(token) || !ended_.insert(token).second) return complain(fmt::format("call {} ended twice", token));
     if (!reply) return;
     const auto* offset = std::get_if<reply::Offset>(&*reply);
-    if (offset == nullptr || offset->offset.value() != static_cast<int64_t>(token)) complain(fmt::format("call {} got {}", token, describe(*reply)));
+    if (offset == nullptr || offset->offset.value() != static_cast<int64_t>(token))
+      complain(fmt::format("call {} got {}", token, describe(*reply)));
   }
 
   void on_request(Ctx&, const RequestRef& from, const Command& command) override {
@@ -115,8 +117,11 @@ class World : RequestHandler, ReplyHandler {
   void deliver_something(uint64_t odds) {
     for (auto& [id, pipe] : pipes_) {
       if (!pipe.is_open) continue;
-      if (!pipe.is_paused && one_in(odds)) if (const auto chunk = take(pipe.to_server); !chunk.empty()) endpoint_->on_received(server_.ctx, Received{ConnId(id), chunk}, *this);
-      if (one_in(odds)) if (const auto chunk = take(pipe.to_client); !chunk.empty()) links_->on_received(client_.ctx, Received{ConnId(id), chunk}, *this);
+      if (!pipe.is_paused && one_in(odds))
+        if (const auto chunk = take(pipe.to_server); !chunk.empty())
+          endpoint_->on_received(server_.ctx, Received{ConnId(id), chunk}, *this);
+      if (one_in(odds))
+        if (const auto chunk = take(pipe.to_client); !chunk.empty()) links_->on_received(client_.ctx, Received{ConnId(id), chunk}, *this);
     }
   }
   std::vector<uint8_t> take(std::deque<uint8_t>& from) {
@@ -196,7 +201,8 @@ class World : RequestHandler, ReplyHandler {
     for (const Request& any : rest) {
       if (const auto* resume = std::get_if<request::Resume>(&any)) pipes_[resume->conn.value()].is_paused = false;
       else if (const auto* close = std::get_if<request::Close>(&any)) {
-        if (std::exchange(pipes_[close->conn.value()].is_open, false)) links_->on_closed(client_.ctx, Closed{close->conn, Errc::PeerClosed}, *this);
+        if (std::exchange(pipes_[close->conn.value()].is_open, false))
+          links_->on_closed(client_.ctx, Closed{close->conn, Errc::PeerClosed}, *this);
       }
     }
   }

@@ -63,7 +63,15 @@ class Generator {
         c.body = bytes(2000);
         return c;
       }
-      case 2: { command::SendBatch c; c.topic = text(); c.queue_id = i32(); c.sys_flag = u32(); c.born.ms = i64(); c.packed = bytes(2000); return c; }
+      case 2: {
+        command::SendBatch c;
+        c.topic = text();
+        c.queue_id = i32();
+        c.sys_flag = u32();
+        c.born.ms = i64();
+        c.packed = bytes(2000);
+        return c;
+      }
       case 3: {
         command::PullMessages c;
         c.group = text();
@@ -76,7 +84,15 @@ class Generator {
         c.subscription = text(200);
         return c;
       }
-      case 4: { command::CommitOffset c; c.group = text(); c.topic = text(); c.queue_id = i32(); c.offset = QueueOffset(i64()); c.needs_flush = flag(); return c; }
+      case 4: {
+        command::CommitOffset c;
+        c.group = text();
+        c.topic = text();
+        c.queue_id = i32();
+        c.offset = QueueOffset(i64());
+        c.needs_flush = flag();
+        return c;
+      }
       case 5: { command::QueryOffset c; c.group = text(); c.topic = text(); c.queue_id = i32(); return c; }
       case 6: { command::QueryQueue c; c.topic = text(); c.queue_id = i32(); return c; }
       case 7: return command::QueryRoute{text()};
@@ -84,7 +100,15 @@ class Generator {
       case 9: return command::DeleteTopic{text()};
       case 10: { command::ListTopics c; c.after = text(); c.count_max = count(); return c; }
       case 11: return command::DescribeTopic{text()};
-      case 12: { command::QueryMessages c; c.topic = text(); c.key = text(); c.count_max = count(); c.begin.ms = i64(); c.end.ms = i64(); return c; }
+      case 12: {
+        command::QueryMessages c;
+        c.topic = text();
+        c.key = text();
+        c.count_max = count();
+        c.begin.ms = i64();
+        c.end.ms = i64();
+        return c;
+      }
       case 13: { command::ViewMessage c; c.at = PhysicalOffset(u64() >> 1); return c; }
       case 14: return command::GetStatus{};
       case 15: {
@@ -106,9 +130,23 @@ class Generator {
   static constexpr uint64_t kReplies = 13;
   Reply reply(uint64_t kind) {
     switch (kind) {
-      case 0: { Refusal r; r.code = static_cast<Code>(i32()); r.cause = owned(300); r.measured = owned(300); r.retry_after_ms = u32(); return r; }
+      case 0: {
+        Refusal r;
+        r.code = static_cast<Code>(i32());
+        r.cause = owned(300);
+        r.measured = owned(300);
+        r.retry_after_ms = u32();
+        return r;
+      }
       case 1: return reply::Ok{};
-      case 2: { reply::Hello r; r.version = static_cast<uint16_t>(u32()); r.features = u64(); r.server = owned(); r.frame_bytes_max = count(); return r; }
+      case 2: {
+        reply::Hello r;
+        r.version = static_cast<uint16_t>(u32());
+        r.features = u64();
+        r.server = owned();
+        r.frame_bytes_max = count();
+        return r;
+      }
       case 3: {
         reply::Sent r;
         r.code = static_cast<Code>(i32());

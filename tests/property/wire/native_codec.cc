@@ -60,7 +60,8 @@ RC_GTEST_PROP(NativeCodec, DamageIsOnlyAnError, (uint64_t seed)) {
     frame[at] ^= static_cast<uint8_t>(1 + generate.below(255));
   }
   if (is_request) {
-    if (const auto decoded = codec.decode_request(frame); !decoded) RC_ASSERT(decoded.error().error.detail.find(".c++") == std::string::npos);
+    if (const auto decoded = codec.decode_request(frame); !decoded)
+      RC_ASSERT(decoded.error().error.detail.find(".c++") == std::string::npos);
   } else {
     (void)codec.decode_response(frame);
   }

@@ -17,7 +17,12 @@ inline std::string spelled(const std::vector<TopicConfig>& topics) {
 }
 
 struct Spell {
-  template <class... T> std::string line(const T&... fields) const { std::string out; ((out += fmt::format("{}|", fields)), ...); return out; }
+  template <class... T>
+  std::string line(const T&... fields) const {
+    std::string out;
+    ((out += fmt::format("{}|", fields)), ...);
+    return out;
+  }
 
   std::string operator()(const command::Hello& c) const { return line(c.version, c.features, c.client); }
   std::string operator()(const command::SendMessage& c) const {

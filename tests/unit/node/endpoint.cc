@@ -100,7 +100,8 @@ TEST_F(EndpointTest, HelloComesFirst) {
   auto bytes = test::preamble();
   append(bytes, 9, command::GetStatus{});
   receive(endpoint, kConn, bytes);
-  EXPECT_EQ(responses(kit.sent_bytes()), "9: Refusal INVALID_PARAMETER (hello is the first request of a connection; got GetStatus; retry after 0 ms)\n");
+  EXPECT_EQ(responses(kit.sent_bytes()),
+            "9: Refusal INVALID_PARAMETER (hello is the first request of a connection; got GetStatus; retry after 0 ms)\n");
   sent(endpoint);
   EXPECT_EQ(kit.asked(), "close 1 Canceled\n");
   EXPECT_TRUE(handler.requests.empty());
@@ -112,9 +113,10 @@ TEST_F(EndpointTest, NamesBothVersions) {
   auto bytes = test::preamble();
   append(bytes, 3, command::Hello{9, 0, "c"});
   receive(endpoint, kConn, bytes);
-  EXPECT_EQ(responses(kit.sent_bytes()),
-            "3: Refusal VERSION_NOT_SUPPORTED (this version of the native protocol is not supported; the client speaks version 9, the server "
-            "version 1; retry after 0 ms)\n");
+  EXPECT_EQ(
+      responses(kit.sent_bytes()),
+      "3: Refusal VERSION_NOT_SUPPORTED (this version of the native protocol is not supported; the client speaks version 9, the server "
+      "version 1; retry after 0 ms)\n");
 }
 
 TEST_F(EndpointTest, ABrokenHeaderHarmsOnlyItsRequest) {
@@ -143,7 +145,10 @@ TEST_F(EndpointTest, BrokenFramingClosesAfterTheReplies) {
   bytes.insert(bytes.end(), {1, 0, 0, 0});
   struct Prompt : Recorder {
     Endpoint* e = nullptr;
-    void on_request(Ctx& ctx, const RequestRef& from, const Command& command) override { Recorder::on_request(ctx, from, command); e->reply(from, reply::Ok{}); }
+    void on_request(Ctx& ctx, const RequestRef& from, const Command& command) override {
+      Recorder::on_request(ctx, from, command);
+      e->reply(from, reply::Ok{});
+    }
   } prompt;
   prompt.e = &endpoint;
   endpoint.on_received(kit.ctx, Received{kConn, bytes}, prompt);

@@ -26,7 +26,9 @@ struct LinksTest : ::testing::Test {
   const Address a{"a", 1};
 
   Monotonic in_ms(int64_t ms) const { return kit.now.monotonic + Duration::milliseconds(ms); }
-  void call(uint64_t token, Monotonic deadline = Monotonic::never()) { ASSERT_TRUE(links.call(kit.ctx, a, command::GetStatus{}, token, deadline).has_value()); }
+  void call(uint64_t token, Monotonic deadline = Monotonic::never()) {
+    ASSERT_TRUE(links.call(kit.ctx, a, command::GetStatus{}, token, deadline).has_value());
+  }
   Ticket dial_ticket() const { return kit.all<request::Dial>().at(0).ticket; }
   void dialed(Ticket ticket, ConnId conn) {
     kit.out.clear();

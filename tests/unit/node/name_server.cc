@@ -17,7 +17,8 @@ struct NameServerTest : ::testing::Test {
   Trace trace{&log};
   Outbox out;
   Moment now;
-  std::unique_ptr<Node> node = std::move(make_node(NodeKind::NameServer, "listenHost=0.0.0.0\nlistenPort=9876\n", Seed{1}, files, trace).value());
+  std::unique_ptr<Node> node =
+      std::move(make_node(NodeKind::NameServer, "listenHost=0.0.0.0\nlistenPort=9876\n", Seed{1}, files, trace).value());
   static constexpr ConnId kConn{1};
 
   std::string step(std::vector<Input> inputs = {}) {
@@ -69,7 +70,8 @@ TEST_F(NameServerTest, RoutesWhatWasRegistered) {
   EXPECT_EQ(log.lines.back(), "broker id 0 registered table 3 of 1 topics: a of c1");
   EXPECT_EQ(ask(command::QueryRoute{"t"}), "1: Route 1 brokers 1 queue groups\n");
   EXPECT_EQ(ask(command::ListTopics{}), "1: Topics 1\n");
-  EXPECT_EQ(ask(command::DeleteTopic{"t"}), "1: Refusal REQUEST_CODE_NOT_SUPPORTED (a name server does not do this; got DeleteTopic; retry after 0 ms)\n");
+  EXPECT_EQ(ask(command::DeleteTopic{"t"}),
+            "1: Refusal REQUEST_CODE_NOT_SUPPORTED (a name server does not do this; got DeleteTopic; retry after 0 ms)\n");
 
   step({Told{CallId(5), command::QueryRoute{"t"}}, Told{CallId(6), command::GetStatus{}}});
   const auto& tell = std::get<request::Tell>(out.requests()[0]);

@@ -91,7 +91,8 @@ TEST(NativeCodec, NamesTheFieldThatIsWrong) {
   const auto failure_of = [&codec](const std::vector<uint8_t>& frame) {
     const auto decoded = codec.decode_request(frame);
     EXPECT_FALSE(decoded.has_value());
-    return decoded ? std::string() : fmt::format("{} {} {}", decoded.error().has_opaque, decoded.error().opaque, decoded.error().error.text());
+    return decoded ? std::string()
+                   : fmt::format("{} {} {}", decoded.error().has_opaque, decoded.error().opaque, decoded.error().error.text());
   };
 
   auto with_nul = request(send_of("topic", ""));
