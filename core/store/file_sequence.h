@@ -66,7 +66,7 @@ class FileSequence {
   std::string path(size_t index) const;
   uint64_t begin() const { return files_.empty() ? next_start_ : files_.front().start; }
   uint64_t limit() const { return files_.empty() ? next_start_ : files_.back().end(); }
-  // Forgets files that lie wholly at or behind `offset` (the caller removes them): after a cut.
+  // Forgets files that lie wholly at or behind `offset`, after a cut; the caller removes them in the order given, newest first.
   std::vector<std::string> drop_files_from(Ctx& ctx, uint64_t offset);
   void begin_at(uint64_t start) { next_start_ = start; }  // an empty sequence starts here
   bool is_idle() const { return tickets_.out_count() == 0; }

@@ -388,17 +388,20 @@ void Recovery::judge(Ctx& ctx) {
   enter(ctx, Stage::Cutting);
 }
 
-// Files that lie wholly behind the end go away, durably, before anything is appended.
+// Files that lie wholly behind the end go away, durably, before anything is appended; the newest first and one by one, so that a crash in
+// between leaves no gap.
 void Recovery::cut(Ctx& ctx) {
   if (out_ > 0) return;
   if (!is_waiting_) {
     is_waiting_ = true;
-    for (const std::string& path : store_.log_.files().drop_files_from(ctx, end_)) {
-      SOMETIMES("store: recovery removes a segment behind the cut", true);
-      ++out_;
-      ctx.out.remove(tickets_.issue(0), path);
-    }
-    if (out_ > 0) return;
+    to_remove_ = store_.log_.files().drop_files_from(ctx, end_);
+  }
+  if (!to_remove_.empty()) {
+    SOMETIMES("store: recovery removes a segment behind the cut", true);
+    ++out_;
+    ctx.out.remove(tickets_.issue(0), to_remove_.front());
+    to_remove_.erase(to_remove_.begin());
+    return;
   }
   at_ = end_;
   enter(ctx, Stage::Zeroing);

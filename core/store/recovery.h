@@ -72,6 +72,7 @@ class Recovery {
   TicketBook<int> tickets_;
   std::string root_;
   std::vector<FileEntry> queue_files_, index_files_;
+  std::vector<std::string> to_remove_;     // segments behind the cut, newest first
   bool has_checkpoint_file_ = false, has_abort_ = false;
   bool is_clean_ = false, is_damaged_ = false, is_marked_ = false;
 

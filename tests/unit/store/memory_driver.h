@@ -156,10 +156,11 @@ class MemoryDriver : public MemoryEye {
  private:
   struct File {
     explicit File(uint64_t size)
-        : seen(size), durable(size), prepared(size), stored_at((size + kPage - 1) / kPage), resident_until((size + kPage - 1) / kPage) {}
+        : seen(size), durable(size), prepared(size), stored_at((size + kPage - 1) / kPage), durable_at((size + kPage - 1) / kPage), resident_until((size + kPage - 1) / kPage) {}
     std::vector<uint8_t> seen, durable;
     std::vector<bool> prepared;              // by byte: may be stored to; kept across lives, as blocks are
     std::vector<uint64_t> stored_at;         // by page: sequence of its last store, 0: clean
+    std::vector<uint64_t> durable_at;        // by page: which stores are on the medium
     std::vector<Monotonic> resident_until;   // by page
     FileId id;                               // 0: not mapped
     int pins = 0;
@@ -292,9 +293,14 @@ class MemoryDriver : public MemoryEye {
     --file.pins;
     if (is_flush_failing) return Done{r.ticket, Error(Errc::FlushFailed)};
     const uint64_t from = r.range.begin / kPage * kPage;
-    std::copy(flight.snapshot.begin(), flight.snapshot.end(), file.durable.begin() + static_cast<ptrdiff_t>(from));
-    for (uint64_t page = from / kPage; page * kPage < from + flight.snapshot.size(); ++page)
+    for (uint64_t page = from / kPage; page * kPage < from + flight.snapshot.size(); ++page) {
       if (file.stored_at[page] <= flight.sequence) file.stored_at[page] = 0;
+      // A flush that was asked for later may have come home first: the medium never goes back.
+      if (flight.sequence < file.durable_at[page]) continue;
+      file.durable_at[page] = flight.sequence;
+      const uint64_t at = page * kPage - from, to = std::min<uint64_t>(at + kPage, flight.snapshot.size());
+      std::copy(flight.snapshot.begin() + static_cast<ptrdiff_t>(at), flight.snapshot.begin() + static_cast<ptrdiff_t>(to), file.durable.begin() + static_cast<ptrdiff_t>(page * kPage));
+    }
     return Done{r.ticket, {}};
   }
   Input carry_out(request::Read& r, Flight&) {
