@@ -312,7 +312,7 @@ uint64_t SimDisk::digest() const {
 }
 
 SimDisk SimDisk::clone() const {
-  SimDisk out(profile_, Seed{}, 0, counts_);
+  SimDisk out(profile_, Seed{}, 0, nullptr);  // what happens to a copy is not counted as a fault of this run
   out.write_back_ = write_back_;
   out.abandon_ = abandon_;
   out.names_ = names_;

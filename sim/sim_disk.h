@@ -83,7 +83,7 @@ class SimDisk {
   void crash_with(ImagePattern pattern, Prng& prng, CrashReport& report);
   // A new process opens files after FlushFailed: old bytes may reappear, by profile.
   void process_gone();
-  SimDisk clone() const;             // without what is in flight or open
+  SimDisk clone() const;             // without what is in flight or open; counts nothing
 
   // --- what oracles ask -----------------------------------------------------------------------------------------------------------
   // The end of the longest [range.begin, x) that a power loss now would certainly preserve: name, size and bytes; range.begin if none.

@@ -127,7 +127,7 @@ void SimDisk::commit_flush(FlushOp& op) {
       land(f, page, captured.bytes.data());
       if (dirty == f.dirty.end()) continue;
       // What landed before the capture can not come back.
-      std::erase_if(dirty->second.landed, [&](const Landed& l) { return l.store < captured.next_store; });
+      std::erase_if(dirty->second.landed, [next = captured.next_store](const Landed& l) { return l.store < next; });
       dirty->second.first_store = captured.next_store;
     } else if (dirty != f.dirty.end()) {
       land(f, page, f.seen.get() + page * kPageBytes);

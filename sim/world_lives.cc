@@ -67,6 +67,7 @@ void World::Slot::on_halted(Life, const Error& why) {
 }
 
 void World::Slot::on_stopped(Life) {
+  parts_.engine.faults.mattered(FaultClass::Stop);
   halt_life(NodeState::Stopped, LifeChange::Stopped, nullptr);
   restart_after(std::exchange(stop_restart_, std::nullopt));
 }
