@@ -1,7 +1,9 @@
 #include "net/uv_driver.h"
 
+#include <pthread.h>
 #include <sys/resource.h>
 
+#include <csignal>
 #include <cstdio>
 
 #include "core/base/check.h"
@@ -17,6 +19,15 @@ uint64_t major_faults() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   return static_cast<uint64_t>(usage.ru_majflt);
+}
+
+// A write to a peer that is gone is an error code, whatever the process thinks of SIGPIPE (an application that uses a client may not
+// have asked itself). Blocked for good: unblocking would deliver what is pending.
+void block_pipe_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 // The last events of the node go out with the report of a failed CHECK.
@@ -72,6 +83,7 @@ void UvDriver::abandon() {
 // --- the loop thread --------------------------------------------------------------------------------------------------------------------
 
 Outcome UvDriver::run() {
+  block_pipe_signal();
   faults_before_ = major_faults();
   now_ = read_moment();
   CrashContext& context = crash_context();

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "net/host.h"
 #include "net/uv_driver.h"
 #include "tests/contract/boundary_cases.h"
 
@@ -60,7 +59,6 @@ class UvRig {
   enum class End { Stopped, Halted, TimedOut };
 
   UvRig() {
-    net::prepare_process();
     const char* base = std::getenv("TMPDIR");
     root_ = std::string(base != nullptr ? base : "/tmp") + "/fulmar-contract-XXXXXX";
     CHECK(::mkdtemp(root_.data()) != nullptr, "{}", root_);
