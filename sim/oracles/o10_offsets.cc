@@ -14,11 +14,19 @@ void CommittedOffsets::asked(const std::string& group, const QueueKey& queue, in
 
 void CommittedOffsets::acked(const std::string& group, const QueueKey& queue, int64_t offset, bool is_flushed) {
   Value& v = values_[{group, queue}];
+  if (v.is_lost_track_of) return;
   v.acked = v.is_acked ? std::max(v.acked, offset) : offset;
   v.is_acked = true;
   if (!is_flushed) return;
   v.safe = v.is_safe ? std::max(v.safe, offset) : offset;
   v.is_safe = true;
+}
+
+void CommittedOffsets::lost_track(const std::string& group, const QueueKey& queue) {
+  Value& v = values_[{group, queue}];
+  v.is_lost_track_of = true;
+  v.is_acked = v.is_safe = false;
+  ++v.losses;
 }
 
 void CommittedOffsets::lost_cache(const std::string& broker) {

@@ -14,6 +14,8 @@ class CommittedOffsets {
   // One committer per key, values rising.
   void asked(const std::string& group, const QueueKey& queue, int64_t offset);
   void acked(const std::string& group, const QueueKey& queue, int64_t offset, bool is_flushed);
+  // A commit without an answer may still arrive, after younger ones: no floor can be demanded any more.
+  void lost_track(const std::string& group, const QueueKey& queue);
   void lost_cache(const std::string& broker);
   void beyond_promise(const std::string& broker);
   // What the broker answers: nothing, or an offset. `asked_ns`-time floors are the caller's: see begin_query().
@@ -24,7 +26,7 @@ class CommittedOffsets {
 
  private:
   struct Value {
-    bool is_asked = false, is_acked = false, is_safe = false;
+    bool is_asked = false, is_acked = false, is_safe = false, is_lost_track_of = false;
     int64_t highest = 0, acked = 0, safe = 0;
     uint64_t losses = 0;
   };

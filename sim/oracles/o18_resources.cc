@@ -6,8 +6,9 @@
 
 namespace fulmar::sim {
 
-void Resources::mapped(const std::string& node, uint64_t file, const std::string& path) {
+void Resources::mapped(const std::string& node, uint64_t file, std::string_view path) {
   Node& n = nodes_[node];
+  if (n.files.contains(file)) return;
   for (const auto& [other, name] : n.files) {
     if (name == path) verdicts_.violated("O18", fmt::format("{} maps {} twice", node, path));
   }

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 
 #include "sim/oracles/facts.h"
@@ -15,7 +14,8 @@ class Resources {
  public:
   explicit Resources(Verdicts& verdicts) : verdicts_(verdicts) {}
   void started(const std::string& node) { nodes_[node] = {}; }
-  void mapped(const std::string& node, uint64_t file, const std::string& path);
+  // The node uses a mapped file; said as often as it likes.
+  void mapped(const std::string& node, uint64_t file, std::string_view path);
   void unmapped(const std::string& node, uint64_t file);
   // While all is quiet.
   void quiet(const std::string& node, size_t tickets_out);

@@ -243,6 +243,21 @@ TEST_F(WorldTest, BrokenContractsAreFailures) {
     if (file) store(n.files.at(*file), {0, 8}, 1);
   });
   EXPECT_NE(sparse.find("never prepared"), std::string::npos) << sparse;
+  const std::string early = broken([](ScriptNode& n) -> Script {
+    const auto file = co_await n.mapped(n.map("f", 4 * kPage, Open::New));
+    if (!file) co_return;
+    n.prepare(*file, {0, kPage});
+    co_await n.sleep(Duration::nanoseconds(1));
+    store(n.files.at(*file), {0, 8}, 1);
+  });
+  EXPECT_NE(early.find("whose preparation is not done"), std::string::npos) << early;
+  const std::string undeclared = broken([](ScriptNode& n) -> Script {
+    const auto file = co_await n.mapped(n.map("f", 4 * kPage, Open::New));
+    if (!file) co_return;
+    const auto prepared = co_await n.done(n.prepare(*file, {0, 4 * kPage}));
+    if (prepared) DriverAccess::base(n.files.at(*file))[5000] = 1;
+  });
+  EXPECT_NE(undeclared.find("f changed at 5000 without writable()"), std::string::npos) << undeclared;
   const std::string twice = broken([](ScriptNode& n) -> Script {
     n.read("f", 10);
     n.replace("f", as_bytes("x"));

@@ -1,0 +1,364 @@
+#include "sim/court.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/oracles/fsck.h"
+#include "sim/wire_watch.h"
+
+namespace fulmar::sim {
+namespace {
+
+constexpr uint64_t kAppended = hash_text("Appended"), kFlushed = hash_text("Flushed"), kMessageAcked = hash_text("MessageAcked"),
+                   kPossibleLoss = hash_text("PossibleLoss"), kRecovered = hash_text("Recovered"), kRotFound = hash_text("RotFound"),
+                   kBrokerServing = hash_text("BrokerServing"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap");
+
+std::vector<std::string> keys_of(const StoredRecord& record) {
+  std::vector<std::string> keys;
+  if (const auto unique = record.property("UNIQ_KEY")) keys.emplace_back(*unique);
+  std::string_view rest = record.property("KEYS").value_or("");
+  while (!rest.empty()) {
+    const size_t end = rest.find(' ');
+    if (end != 0) keys.emplace_back(rest.substr(0, end));
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return keys;
+}
+
+}  // namespace
+
+Court::Court(World& world, const Scenario& scenario) : world_(world), scenario_(scenario) {
+  for (size_t i = 0; i < scenario.nodes.size(); ++i) {
+    const NodePlan& plan = scenario.nodes[i];
+    if (plan.kind != NodeKind::Broker) continue;
+    BrokerFacts facts;
+    facts.node = NodeId(static_cast<uint32_t>(i));
+    facts.host = HostId(plan.host);
+    facts.geometry = geometry_of(plan);
+    no_loss_.add_broker(plan.name, facts.geometry.is_sync);
+    truth_.add_broker(plan.name, facts.geometry.is_sync);
+    stability_.add_broker(plan.name, facts.geometry.is_sync);
+    brokers_.push_back(std::move(facts));
+  }
+  if (scenario.oracles.checks_wire) wire_ = std::make_unique<WireWatch>(answers_);
+}
+Court::~Court() = default;
+
+void Court::violated(std::string_view oracle, std::string sentence) { world_.fail(oracle, std::move(sentence)); }
+
+Court::BrokerFacts* Court::broker(std::string_view name) {
+  const auto it = std::find_if(brokers_.begin(), brokers_.end(), [&](const BrokerFacts& b) { return b.geometry.name == name; });
+  return it == brokers_.end() ? nullptr : &*it;
+}
+Court::BrokerFacts* Court::broker_at(NodeId node) {
+  const auto it = std::find_if(brokers_.begin(), brokers_.end(), [&](const BrokerFacts& b) { return b.node == node; });
+  return it == brokers_.end() ? nullptr : &*it;
+}
+
+// --- what clients were told -----------------------------------------------------------------------------------------------------------
+
+void Court::told(CallId call, NodeId node, std::string_view what, Duration limit, bool has_many_answers) {
+  answers_.told(call.value(), world_.name(node), what, (world_.now() + limit).ns, has_many_answers);
+}
+
+bool Court::was_recovered_since(const BrokerFacts& broker, const SentMessage& message) const {
+  return std::any_of(broker.past.begin(), broker.past.end(), [&](const Recovery& r) { return r.at_ns >= message.asked_ns; });
+}
+
+void Court::settled_ok(const std::vector<MessageId>& ids, const reply::Sent& sent, const std::string& topic) {
+  BrokerFacts* b = broker(sent.broker);
+  if (b == nullptr) return violated("O2", fmt::format("a send of {} is told to have gone to broker '{}', which does not exist", topic, sent.broker));
+  if (static_cast<size_t>(sent.count) != ids.size()) {
+    violated("O2", fmt::format("{} messages were sent together and {} were stored", ids.size(), sent.count));
+  }
+  uint64_t physical = sent.physical_offset.value();
+  int64_t queue_offset = sent.queue_offset.value();
+  for (const MessageId id : ids) {
+    SentMessage& m = *ledger_.find(id);
+    m.fate = sent.code == Code::Success ? Fate::Acked : Fate::StoredOnly;
+    m.answered_ns = world_.now().ns;
+    m.queue = {sent.broker, topic, sent.queue_id};
+    m.queue_offset = queue_offset++;
+    m.physical = physical;
+    m.has_crc = b->geometry.has_crc;
+    physical = m.physical_end();
+    no_loss_.acked(m);
+    // When the broker came back in between, the place may be one that is gone: what is read decides.
+    if (was_recovered_since(*b, m)) continue;
+    order_.acked(m);
+    if (m.fate == Fate::Acked) truth_.told_ok(m);
+    if (m.fate == Fate::Acked) acked_.push_back(id);
+  }
+}
+
+void Court::settled(const std::vector<MessageId>& ids, Fate fate) {
+  for (const MessageId id : ids) {
+    SentMessage& m = *ledger_.find(id);
+    m.fate = fate;
+    m.answered_ns = world_.now().ns;
+    if (fate == Fate::Refused) authentic_.refused(m);
+  }
+}
+
+std::vector<Court::Item> Court::read(std::string_view reader, const QueueKey& queue, Bytes records, bool is_from_queue) {
+  std::vector<Item> items;
+  while (!records.empty()) {
+    const RecordOutcome outcome = read_stored_record(records);
+    if (outcome.kind != RecordOutcome::Kind::Record) {
+      authentic_.unreadable(reader, queue, outcome.kind == RecordOutcome::Kind::Broken ? outcome.why : "a filler or zeros");
+      return items;
+    }
+    Seen seen{reader, queue, outcome.record.queue_offset, outcome.record};
+    if (!is_from_queue) seen.queue.queue_id = outcome.record.queue_id;
+    Item item{seen.queue_offset, static_cast<uint64_t>(outcome.record.physical), authentic_.read(seen), keys_of(outcome.record)};
+    if (item.id) {
+      order_.read(seen, *item.id);
+      stability_.read(seen, *item.id);
+    }
+    items.push_back(std::move(item));
+    records = records.subspan(outcome.record.bytes);
+  }
+  return items;
+}
+
+void Court::delivered(const std::string& group, const QueueKey& queue, int64_t first, int64_t next, const std::vector<Item>& items) {
+  std::vector<int64_t> offsets;
+  for (const Item& item : items) offsets.push_back(item.queue_offset);
+  groups_.delivered(group, queue, first, next, offsets);
+}
+
+void Court::consumed(const std::string& group, const QueueKey& queue, int64_t next) { groups_.consumed(group, queue, next); }
+
+// --- a complete reading ---------------------------------------------------------------------------------------------------------------
+
+void Court::begin_reading() {
+  visible_.clear();
+  visible_count_.clear();
+  index_.forget();
+  duplicated_ = 0;
+}
+
+void Court::read_queue(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<Item>& items) {
+  std::vector<int64_t> offsets;
+  for (const Item& item : items) {
+    offsets.push_back(item.queue_offset);
+    if (!item.id) continue;
+    visible_.push_back({queue, item.queue_offset, *item.id});
+    if (++visible_count_[*item.id] > 1) ++duplicated_;
+    index_.visible(queue.broker, queue.topic, item.keys, *item.id, item.physical);
+  }
+  order_.read_all(reader, queue, min, max, offsets);
+}
+
+void Court::end_reading() { no_loss_.read_everything(visible_count_); }
+
+std::string Court::undelivered() const {
+  for (const auto& [group, wish] : groups_.groups()) {
+    for (const Visible& v : visible_) {
+      const SentMessage* m = ledger_.find(v.id);
+      if (!groups_.misses(group, v.queue, v.queue_offset, m->tags)) continue;
+      return fmt::format("group {} has not consumed {} offset {}", group, v.queue.text(), v.queue_offset);
+    }
+  }
+  return {};
+}
+
+void Court::demand_delivery() {
+  for (const auto& [group, wish] : groups_.groups()) {
+    for (const Visible& v : visible_) groups_.demand(group, v.queue, v.queue_offset, ledger_.find(v.id)->tags, v.id);
+  }
+}
+
+// --- time -----------------------------------------------------------------------------------------------------------------------------
+
+void Court::tick() {
+  const int64_t now = world_.now().ns;
+  answers_.at(now);
+  liveness_.at(now, undelivered());
+  if (scenario_.oracles.expects_prompt) check_promptness();
+}
+
+void Court::check_promptness() {
+  const int64_t by = world_.now().ns - scenario_.oracles.prompt_bound.ns;
+  for (; prompt_checked_ < acked_.size(); ++prompt_checked_) {
+    const SentMessage& m = *ledger_.find(acked_[prompt_checked_]);
+    if (m.answered_ns > by) return;
+    for (const auto& [group, wish] : groups_.groups()) {
+      if (!groups_.misses(group, m.queue, m.queue_offset, m.tags)) continue;
+      violated("O17", fmt::format("{} offset {} was acked at {} ms, and group {} has not consumed it {} ms later although nothing disturbs this run",
+                                  m.queue.text(), m.queue_offset, m.answered_ns / 1'000'000, group, scenario_.oracles.prompt_bound.ms()));
+      return;
+    }
+  }
+}
+
+// --- what the world shows -------------------------------------------------------------------------------------------------------------
+
+void Court::on_life(World& world, Life who, LifeChange change, const Error* why) {
+  BrokerFacts* b = broker_at(who.node);
+  const std::string& name = world.name(who.node);
+  if (change == LifeChange::Started) resources_.started(name);
+  if (change == LifeChange::Started || change == LifeChange::Paused || change == LifeChange::Resumed) return;
+  answers_.died(name);
+  if (wire_) wire_->died(who.node);
+  if (b == nullptr) return;
+  b->is_serving = false;
+  truth_.restarted(name);
+  // A failed flush: the pages may be gone although the process could still read them.
+  if (change == LifeChange::Halted && why != nullptr && why->code == Errc::FlushFailed) {
+    no_loss_.lost_cache(name);
+    offsets_.lost_cache(name);
+  }
+}
+
+void Court::on_trace(World&, Life who, const TraceRecord& record) {
+  if (BrokerFacts* b = broker_at(who.node)) on_broker_event(*b, record);
+}
+
+void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
+  const std::string& name = b.geometry.name;
+  const uint64_t id = record.info->id;
+  if (id == kAppended) {
+    truth_.appended(name, record.values[1], [&] { return durable_limit(b); });
+  } else if (id == kFlushed) {
+    no_loss_.flushed(name, record.values[0]);
+    stability_.flushed(name, record.values[0]);
+  } else if (id == kMessageAcked) {
+    truth_.acked(name, record.values[0], record.values[1], record.values[5] != 0,
+                 [&](uint64_t begin, uint64_t end) { return durable_log_end(b, begin, end); });
+  } else if (id == kPossibleLoss) {
+    no_loss_.named(name, record.values[0], record.values[1]);
+    stability_.named(name, record.values[0], record.values[1]);
+  } else if (id == kRecovered) {
+    recovered(b, record.values[1]);
+  } else if (id == kBrokerServing) {
+    b.is_serving = true;
+    check_store(b, false, "after a recovery");
+  } else if (id == kRotFound) {
+    b.is_damaged = true;
+    violated("O17", fmt::format("{} takes its log for damaged, which nobody damaged: {}", name, record.describe()));
+  } else if (id == kDispatchStopped || id == kQueueGap) {
+    violated("O17", fmt::format("{}: {}", name, record.describe()));
+  }
+}
+
+void Court::recovered(BrokerFacts& b, uint64_t end) {
+  ++b.recoveries;
+  b.log_end = end;
+  const Recovery recovery{b.geometry.name, end, world_.now().ns};
+  b.past.push_back(recovery);
+  no_loss_.recovered(recovery);
+  stability_.recovered(recovery);
+  std::set<QueueKey> queues;
+  for (const SentMessage& m : ledger_.all()) {
+    if (m.queue.broker == recovery.broker) queues.insert(m.queue);
+  }
+  std::map<QueueKey, int64_t> before;
+  for (const QueueKey& queue : queues) before[queue] = order_.end_of(queue);
+  order_.cut(recovery);
+  for (const auto& [queue, was] : before) {
+    if (order_.end_of(queue) < was) groups_.cut(queue, order_.end_of(queue));
+  }
+}
+
+void Court::on_call(World& world, const IoCall& call) {
+  if (call.file == FileId{} || broker_at(call.who.node) == nullptr) return;
+  const std::string& name = world.name(call.who.node);
+  if (call.kind == CallKind::Unmap) resources_.unmapped(name, call.file.value());
+  else resources_.mapped(name, call.file.value(), call.path);
+}
+
+void Court::on_input(World& world, Life who, const Input& input) {
+  (void)world;
+  if (!wire_) return;
+  if (const auto* accepted = std::get_if<Accepted>(&input)) wire_->accepted(who, accepted->conn);
+  else if (const auto* received = std::get_if<Received>(&input)) wire_->received(who, received->conn, received->bytes);
+  else if (const auto* closed = std::get_if<Closed>(&input)) wire_->closed(who, closed->conn);
+}
+
+void Court::on_sent_bytes(World&, Life who, ConnId conn, Bytes bytes) {
+  if (wire_) wire_->sent(who, conn, bytes);
+}
+
+void Court::on_fault(World&, const Fault& fault) {
+  if (fault.kind != FaultKind::BitRot && fault.kind != FaultKind::UnreadablePage) return;
+  for (const BrokerFacts& b : brokers_) {
+    if (b.host != fault.host) continue;
+    no_loss_.beyond_promise(b.geometry.name);
+    stability_.beyond_promise(b.geometry.name);
+    offsets_.beyond_promise(b.geometry.name);
+  }
+}
+
+void Court::on_crashed(World&, const CrashReport& report, const SimDisk& disk) {
+  for (const BrokerFacts& b : brokers_) {
+    if (b.host != report.host) continue;
+    if (report.kind != CrashKind::Kill) {
+      no_loss_.lost_cache(b.geometry.name);
+      offsets_.lost_cache(b.geometry.name);
+    }
+    const uint64_t lot = mix64(mix64(scenario_.seed.value, 0x019), ++crashes_);
+    const OracleSwitches& s = scenario_.oracles;
+    if (recovery_checks_ < s.recovery_checks && lot % s.recovery_every == 0) {
+      ++recovery_checks_;
+      check_recovery(b, disk, fmt::format("the image of crash {} ({} files changed)", crashes_, report.files_changed.size()));
+    }
+  }
+}
+
+// --- what the disk says ---------------------------------------------------------------------------------------------------------------
+
+uint64_t Court::durable_log_end(const BrokerFacts& b, uint64_t begin, uint64_t end) {
+  const uint64_t base = begin / b.geometry.log_file_bytes * b.geometry.log_file_bytes;
+  const std::string path = fmt::format("store/commitlog/{:020d}", base);
+  return base + world_.disk(b.host).durable_prefix(path, {begin - base, end - base});
+}
+
+// Of the two slots only those count that a power cut would keep.
+uint64_t Court::durable_limit(const BrokerFacts& b) {
+  const SimDisk& disk = world_.disk(b.host);
+  const Bytes page = disk.contents("store/checkpoint");
+  std::vector<uint8_t> kept(page.begin(), page.end());
+  for (const uint64_t slot : {uint64_t{1024}, uint64_t{2048}}) {
+    if (kept.size() >= slot + 96 && !disk.is_durable("store/checkpoint", {slot, slot + 96})) std::fill_n(kept.begin() + static_cast<ptrdiff_t>(slot), 96, uint8_t{0});
+  }
+  const std::optional<CheckpointClaim> claim = read_checkpoint(kept);
+  return claim ? claim->append_limit : 0;
+}
+
+void Court::check_store(const BrokerFacts& b, bool is_clean, std::string_view when) {
+  const SimDisk& disk = world_.disk(b.host);
+  StoreFiles files;
+  for (const std::string& path : disk.files()) files.emplace(path, disk.contents(path));
+  FsckOptions options;
+  options.index_slots = b.geometry.index_slots;
+  options.index_entries = b.geometry.index_entries;
+  options.is_clean = is_clean;
+  const StoreReport report = fsck(files, options);
+  for (const std::string& problem : report.problems) {
+    violated("O20", fmt::format("the store of {} {}: {}", b.geometry.name, when, problem));
+  }
+}
+
+void Court::check_recovery(const BrokerFacts& b, const SimDisk& disk, std::string_view what) {
+  recoveries_.begin_image(fmt::format("{} at {} ms, {}", b.geometry.name, world_.now().ns / 1'000'000, what));
+  const std::string config = broker_properties(b.geometry);
+  ClockSpec clock = world_.clock(b.host).spec();
+  clock.wall_start = world_.clock(b.host).wall(world_.now());
+  KeyedStream draws(scenario_.seed, static_cast<Domain>(static_cast<uint32_t>(Domain::Scenario) + 50), crashes_);
+  const auto run = [&](const RecoveryTrial& trial) {
+    const TrialOutcome done = try_recovery(disk.clone(), config, clock, Seed{draws.next()}, trial);
+    if (!done.failure.empty()) violated("O19", fmt::format("recovering {}: {}", what, done.failure));
+    recoveries_.outcome(done.outcome);
+    for (const std::string& problem : done.problems) violated("O20", fmt::format("recovering {} ({}): {}", what, done.outcome.how, problem));
+    return done.calls;
+  };
+  const uint64_t calls = run({});
+  run({0, CrashKind::Kill, true});
+  const CrashKind kind = draws.chance({1, 2}) ? CrashKind::Kill : CrashKind::PowerLoss;
+  if (calls > 1) run({1 + draws.below(calls), kind, false});
+}
+
+}  // namespace fulmar::sim

@@ -1,0 +1,135 @@
+#pragma once
+// Watches a world and judges it: turns what observers see into facts, feeds the oracles, and fails the world at the first broken sentence.
+// The workload tells it what clients asked for and were told.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/ledger.h"
+#include "sim/oracles/o10_offsets.h"
+#include "sim/oracles/o11_index.h"
+#include "sim/oracles/o17_liveness.h"
+#include "sim/oracles/o18_resources.h"
+#include "sim/oracles/o19_recovery.h"
+#include "sim/oracles/o1_no_loss.h"
+#include "sim/oracles/o1a_truth_at_ack.h"
+#include "sim/oracles/o22_answers.h"
+#include "sim/oracles/o2_authentic.h"
+#include "sim/oracles/o3_queue_order.h"
+#include "sim/oracles/o4_at_least_once.h"
+#include "sim/oracles/o5_read_stability.h"
+#include "sim/scenario.h"
+
+namespace fulmar::sim {
+
+class WireWatch;
+
+class Court final : public WorldObserver, private Verdicts {
+ public:
+  struct BrokerFacts {
+    NodeId node;
+    HostId host;
+    BrokerGeometry geometry;
+    bool is_serving = false, is_damaged = false;
+    uint64_t recoveries = 0, log_end = 0;
+    std::vector<Recovery> past;
+  };
+  // One record of a reply.
+  struct Item { int64_t queue_offset = 0; uint64_t physical = 0; std::optional<MessageId> id; std::vector<std::string> keys; };
+
+  Court(World& world, const Scenario& scenario);
+  ~Court() override;
+
+  // --- from the workload --------------------------------------------------------------------------------------------------------------
+  Ledger& ledger() { return ledger_; }
+  const Ledger& ledger() const { return ledger_; }
+  void told(CallId call, NodeId node, std::string_view what, Duration limit, bool has_many_answers);
+  void answered(CallId call) { answers_.answered(call.value(), world_.now().ns); }
+  // The answer for messages that were sent together, in order of sending.
+  void settled_ok(const std::vector<MessageId>& ids, const reply::Sent& sent, const std::string& topic);
+  void settled(const std::vector<MessageId>& ids, Fate fate);     // Refused or Unknown
+  // Parses records that somebody was given and judges each. Offsets and queue come from the records when `queue` leaves them open.
+  std::vector<Item> read(std::string_view reader, const QueueKey& queue, Bytes records, bool is_from_queue);
+  void delivered(const std::string& group, const QueueKey& queue, int64_t first, int64_t next, const std::vector<Item>& items);
+  void consumed(const std::string& group, const QueueKey& queue, int64_t next);
+  // A complete reading of all queues: begin, each queue, end.
+  void begin_reading();
+  void read_queue(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<Item>& items);
+  void end_reading();
+  // What is visible by the last complete reading and has not been consumed by a group that wants it; empty when all is well.
+  std::string undelivered() const;
+  void demand_delivery();
+
+  QueueOrder& order() { return order_; }
+  CommittedOffsets& offsets() { return offsets_; }
+  KeyIndex& index() { return index_; }
+  Liveness& liveness() { return liveness_; }
+  Resources& resources() { return resources_; }
+  Answers& answers() { return answers_; }
+  AtLeastOnce& groups() { return groups_; }
+  NoLoss& no_loss() { return no_loss_; }
+  const std::vector<BrokerFacts>& brokers() const { return brokers_; }
+  BrokerFacts* broker(std::string_view name);
+  uint64_t duplicated() const { return duplicated_; }
+  void tick();
+  // The whole store of a broker as it stands, by the second reader. With is_clean, everything derived is compared too.
+  void check_store(const BrokerFacts& broker, bool is_clean, std::string_view when);
+  void fail(std::string_view oracle, std::string sentence) { violated(oracle, std::move(sentence)); }
+
+  // --- WorldObserver ------------------------------------------------------------------------------------------------------------------
+  void on_life(World& world, Life who, LifeChange change, const Error* why) override;
+  void on_trace(World& world, Life who, const TraceRecord& record) override;
+  void on_call(World& world, const IoCall& call) override;
+  void on_input(World& world, Life who, const Input& input) override;
+  void on_sent_bytes(World& world, Life who, ConnId conn, Bytes bytes) override;
+  void on_crashed(World& world, const CrashReport& report, const SimDisk& disk) override;
+  void on_fault(World& world, const Fault& fault) override;
+
+ private:
+  void violated(std::string_view oracle, std::string sentence) override;
+  BrokerFacts* broker_at(NodeId node);
+  void recovered(BrokerFacts& broker, uint64_t end);
+  void on_broker_event(BrokerFacts& broker, const TraceRecord& record);
+  bool was_recovered_since(const BrokerFacts& broker, const SentMessage& message) const;
+  uint64_t durable_log_end(const BrokerFacts& broker, uint64_t begin, uint64_t end);
+  uint64_t durable_limit(const BrokerFacts& broker);
+  void check_promptness();
+  void check_recovery(const BrokerFacts& broker, const SimDisk& disk, std::string_view what);
+
+  World& world_;
+  const Scenario& scenario_;
+  Ledger ledger_;
+  NoLoss no_loss_{ledger_, *this};
+  TruthAtAck truth_{*this};
+  Authentic authentic_{ledger_, *this};
+  QueueOrder order_{*this};
+  AtLeastOnce groups_{*this};
+  ReadStability stability_{*this};
+  CommittedOffsets offsets_{*this};
+  KeyIndex index_{*this};
+  Liveness liveness_{*this};
+  Resources resources_{*this};
+  RecoveryAgrees recoveries_{*this};
+  Answers answers_{*this};
+  std::unique_ptr<WireWatch> wire_;
+  std::vector<BrokerFacts> brokers_;
+  struct Visible { QueueKey queue; int64_t queue_offset; MessageId id; };
+  std::vector<Visible> visible_;
+  std::map<MessageId, uint64_t> visible_count_;
+  std::vector<MessageId> acked_;          // in order of their answers, for promptness
+  size_t prompt_checked_ = 0;
+  uint64_t duplicated_ = 0, crashes_ = 0;
+  uint32_t recovery_checks_ = 0;
+};
+
+// Runs a broker alone on a copy of a disk: recovers, stops it in order, and reads what it left. `crash_at`: it is killed at that I/O call
+// of its first life, and recovers again.
+struct RecoveryTrial { uint64_t crash_at = 0; CrashKind kind = CrashKind::Kill; bool again = false; };
+struct TrialOutcome { RecoveryAgrees::Outcome outcome; uint64_t calls = 0; std::vector<std::string> problems; std::string failure; };
+TrialOutcome try_recovery(SimDisk image, const std::string& config, const ClockSpec& clock, Seed seed, const RecoveryTrial& trial);
+
+}  // namespace fulmar::sim

@@ -1,0 +1,222 @@
+#include "sim/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fulmar::sim {
+namespace {
+
+constexpr Duration kTick = Duration::milliseconds(500);
+
+NodeFactory factory_of(const NodePlan& plan) {
+  return [plan](Seed seed, Files& files, Trace& trace) {
+    Result<std::unique_ptr<Node>> node = make_node(plan.kind, plan.config, seed, files, trace);
+    CHECK(node.has_value(), "{}: {}", plan.name, node.error().text());
+    return std::move(*node);
+  };
+}
+
+}  // namespace
+
+const char* to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Pass: return "pass";
+    case Verdict::Safety: return "safety";
+    case Verdict::Liveness: return "liveness";
+    case Verdict::Nondeterminism: return "nondeterminism";
+    case Verdict::Resource: return "resource";
+    case Verdict::Harness: return "harness";
+    case Verdict::TimeOut: return "timeout";
+  }
+  return "?";
+}
+
+Verdict verdict_of(std::string_view oracle) {
+  if (oracle == "O17") return Verdict::Liveness;
+  if (oracle == "O18") return Verdict::Resource;
+  if (oracle == "determinism") return Verdict::Nondeterminism;
+  if (oracle == "harness") return Verdict::Harness;
+  return Verdict::Safety;
+}
+
+std::vector<OracleInfo> oracles() {
+  return {{"O1", "no acknowledged message is lost, by the promise of its flush mode"},
+          {"O1a", "at the moment of an ack, what it promises is true of the disk"},
+          {"O2", "nothing is read that was not sent, nothing that was refused, nothing altered"},
+          {"O3", "an offset names one message; offsets are dense; log places, stamps and a producer's order rise with them"},
+          {"O4", "a group gets everything that it subscribed to; no queue is skipped"},
+          {"O5", "what a reader has seen is not lost and not replaced"},
+          {"O10", "a committed offset is one that was committed, not above the end, not below the last acknowledged one"},
+          {"O11", "a query by key finds every message with that key and nothing else"},
+          {"O17", "after healing everything works again within its bounds"},
+          {"O18", "after quiescence a node holds what an idle node holds"},
+          {"O19", "recovery ends and is a function of the image, also when it is interrupted or repeated"},
+          {"O20", "every store parses under a second reader of the format, and its parts agree"},
+          {"O22", "a request is answered at most once, a call of the host by its deadline"},
+          {"boundary", "nodes and drivers keep the contract of core/io"},
+          {"check", "no CHECK of the core fails"},
+          {"determinism", "the same seed gives the same hash"}};
+}
+
+Run::Run(const Scenario& scenario)
+    : scenario_(scenario), world_(scenario_.seed, scenario_.world), court_(world_, scenario_), workload_(world_, court_, scenario_) {
+  for (const HostSpec& host : scenario_.hosts) world_.add_host(host);
+  for (const NodePlan& plan : scenario_.nodes) {
+    world_.add_node({plan.name, HostId(plan.host), factory_of(plan), Duration::milliseconds(200)});
+  }
+  world_.observe(court_);
+  world_.observe(workload_);
+}
+Run::~Run() = default;
+
+void Run::tick() {
+  court_.tick();
+  if (is_kept_up_) start_missing();
+  world_.at(world_.now() + kTick, [this] { tick(); });
+}
+
+void Run::start_missing() {
+  for (size_t i = 0; i < scenario_.nodes.size(); ++i) {
+    const NodeId node(static_cast<uint32_t>(i));
+    const NodeState state = world_.state(node);
+    if (state != NodeState::Up && state != NodeState::Paused) world_.start(node);
+  }
+}
+
+bool Run::run_while(const std::function<bool()>& condition, SimTime until) {
+  bool is_open = true;
+  const auto goes_on = [&] {
+    is_open = !gate_ || gate_();
+    return is_open && condition();
+  };
+  return world_.run_while(goes_on, until) && is_open;
+}
+
+bool Run::all_serving() const {
+  return std::all_of(court_.brokers().begin(), court_.brokers().end(), [](const Court::BrokerFacts& b) { return b.is_serving; });
+}
+
+bool Run::wait_for(const std::string& what, const std::function<bool()>& condition) {
+  court_.liveness().expect(what, world_.now().ns, scenario_.bound.ns);
+  // The oracle speaks before this time-out does.
+  const bool is_fine = run_while([&] { return !condition(); }, world_.now() + scenario_.bound + kTick * 2);
+  if (is_fine && condition()) court_.liveness().came_true(what);
+  return is_fine && condition();
+}
+
+bool Run::start() {
+  phase_ = "start";
+  start_missing();
+  world_.at(world_.now() + kTick, [this] { tick(); });
+  world_.at(world_.now() + Duration::milliseconds(50), [this] { workload_.begin(); });
+  for (const Fault& fault : scenario_.faults) world_.inject(fault);
+  return !world_.has_failed();
+}
+
+bool Run::chaos() {
+  phase_ = "chaos";
+  return run_for(scenario_.chaos);
+}
+
+bool Run::heal() {
+  phase_ = "heal";
+  world_.heal();
+  is_kept_up_ = true;
+  start_missing();
+  return wait_for("brokers serve", [this] { return all_serving() && workload_.has_topics(); }) && [this] {
+    workload_.begin_probe();
+    return wait_for("sends succeed", [this] { return workload_.is_probed(); });
+  }();
+}
+
+bool Run::drain() {
+  phase_ = "drain";
+  workload_.end_sending();
+  if (!wait_for("all calls are answered", [this] { return workload_.is_quiet(); })) return false;
+  workload_.begin_reading("the reader");
+  if (!wait_for("everything can be read", [this] { return !workload_.is_reading(); })) return false;
+  const SimTime until = world_.now() + scenario_.bound;
+  if (!run_while([this] { return !court_.undelivered().empty(); }, until)) return false;
+  court_.demand_delivery();
+  return !world_.has_failed();
+}
+
+bool Run::stop() {
+  phase_ = "stop";
+  workload_.unsubscribe_all();
+  if (!wait_for("groups leave", [this] { return workload_.is_quiet(); })) return false;
+  is_kept_up_ = false;
+  std::vector<NodeId> brokers;
+  for (const auto& b : court_.brokers()) brokers.push_back(b.node);
+  for (const NodeId node : brokers) world_.stop(node, Duration::seconds(30));
+  const auto is_stopped = [&] {
+    return std::all_of(brokers.begin(), brokers.end(), [&](NodeId node) { return world_.state(node) != NodeState::Up && world_.state(node) != NodeState::Paused; });
+  };
+  if (!wait_for("brokers stop", is_stopped)) return false;
+  for (const auto& b : court_.brokers()) {
+    if (world_.state(b.node) != NodeState::Stopped) court_.fail("O17", fmt::format("{} did not stop in order: {}", b.geometry.name, world_.recent_events(b.node)));
+    court_.check_store(b, true, "after a clean stop");
+  }
+  return !world_.has_failed();
+}
+
+bool Run::verify() {
+  phase_ = "verify";
+  is_kept_up_ = true;
+  start_missing();
+  if (!wait_for("brokers serve again", [this] { return all_serving(); })) return false;
+  workload_.begin_reading("the second reader");
+  if (!wait_for("everything can be read again", [this] { return !workload_.is_reading(); })) return false;
+  if (!run_for(Duration::seconds(15))) return false;
+  for (int i = 0; i < 40 && !world_.has_failed(); ++i) {
+    run_for(Duration::milliseconds(137));
+    for (const auto& b : court_.brokers()) court_.resources().quiet(b.geometry.name, world_.tickets_out(b.node));
+  }
+  for (const auto& b : court_.brokers()) court_.resources().end_quiet(b.geometry.name);
+  return !world_.has_failed();
+}
+
+RunResult Run::result() {
+  RunResult r;
+  r.seed = scenario_.seed;
+  r.profile = scenario_.profile;
+  r.step_hash = world_.hash();
+  r.events = world_.events_run();
+  r.simulated_ns = world_.now().ns;
+  r.phase = phase_;
+  const Ledger& ledger = court_.ledger();
+  r.sent = ledger.all().size();
+  r.acked = ledger.count(Fate::Acked) + ledger.count(Fate::StoredOnly);
+  r.refused = ledger.count(Fate::Refused);
+  r.unknown = ledger.count(Fate::Unknown);
+  r.lost = court_.no_loss().lost();
+  r.excused = court_.no_loss().excused();
+  r.duplicated = court_.duplicated();
+  r.faults = world_.faults().all();
+  if (!world_.has_failed()) return r;
+  const Failure& failure = world_.failures().front();
+  r.oracle = failure.oracle;
+  r.sentence = failure.sentence;
+  r.verdict = verdict_of(failure.oracle);
+  for (const auto& b : court_.brokers()) r.recent += fmt::format("--- {}\n{}", b.geometry.name, world_.recent_events(b.node));
+  return r;
+}
+
+RunResult Run::all() {
+  const bool is_done = start() && chaos() && heal() && drain() && stop() && verify();
+  RunResult r = result();
+  if (!is_done && r.verdict == Verdict::Pass) {
+    r.verdict = Verdict::Harness;
+    r.oracle = "harness";
+    r.sentence = fmt::format("the phase '{}' ended without a reason: {}", phase_, workload_.state());
+  }
+  return r;
+}
+
+RunResult run_scenario(const Scenario& scenario) {
+  Run run(scenario);
+  return run.all();
+}
+
+}  // namespace fulmar::sim

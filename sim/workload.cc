@@ -1,0 +1,344 @@
+#include "sim/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/client/caller.h"
+#include "core/store/record.h"
+
+namespace fulmar::sim {
+namespace {
+
+constexpr uint32_t kQueryCountMax = 64;
+Domain load_domain(uint32_t part) { return static_cast<Domain>(static_cast<uint32_t>(Domain::Scenario) + 20 + part); }
+
+}  // namespace
+
+Workload::Workload(World& world, Court& court, const Scenario& scenario) : world_(world), court_(court), scenario_(scenario), plan_(scenario.load) {
+  for (size_t i = 0; i < scenario.nodes.size(); ++i) {
+    if (scenario.nodes[i].kind == NodeKind::Client) clients_.push_back(NodeId(static_cast<uint32_t>(i)));
+  }
+  CHECK(!clients_.empty());
+  for (uint32_t i = 0; i < plan_.topics; ++i) topics_.push_back(fmt::format("topic-{}", i));
+  const Seed seed = scenario.seed;
+  for (uint32_t i = 0; i < plan_.producers; ++i) producers_.push_back({i, clients_[i % clients_.size()], KeyedStream(seed, load_domain(0), i)});
+  for (uint32_t i = 0; i < plan_.groups; ++i) {
+    Group group{fmt::format("group-{}", i), topics_[i % topics_.size()], "*", {}, clients_[i % clients_.size()], {}, false, KeyedStream(seed, load_domain(1), i)};
+    if (plan_.tag_pool > 1 && group.draws.chance({1, 3})) {
+      group.tags = {"tag-0", "tag-1"};
+      group.expression = "tag-0 || tag-1";
+    }
+    groups_.push_back(std::move(group));
+  }
+  for (uint32_t i = 0; i < plan_.committers; ++i) committers_.push_back({fmt::format("committer-{}", i), clients_[i % clients_.size()], KeyedStream(seed, load_domain(2), i), {}});
+}
+
+// --- asking ---------------------------------------------------------------------------------------------------------------------------
+
+void Workload::after(Duration delay, std::function<void()> what) { world_.at(world_.now() + delay, std::move(what)); }
+
+bool Workload::ask(NodeId client, const Command& command, Duration limit, OnReply on_reply, bool has_many_answers, CallId* made) {
+  const CallId call(next_call_++);
+  if (!world_.tell(client, call, command)) return false;
+  court_.told(call, client, name_of(command), limit, has_many_answers);
+  calls_.emplace(call, Call{client, std::move(on_reply), has_many_answers});
+  if (!has_many_answers) ++quiet_calls_;
+  if (made != nullptr) *made = call;
+  return true;
+}
+
+void Workload::ask_until(NodeId client, std::function<Command()> make, std::function<bool(const Reply&)> is_done) {
+  const auto again = [this, client, make, is_done] {
+    after(Duration::milliseconds(150), [this, client, make, is_done] { ask_until(client, make, is_done); });
+  };
+  const bool is_asked = ask(client, make(), Duration::seconds(12), [is_done, again](const Reply& reply) {
+    if (!is_done(reply)) again();
+  });
+  if (!is_asked) again();
+}
+
+void Workload::on_reply(World&, Life who, CallId call, const Reply& reply) {
+  if (std::find(clients_.begin(), clients_.end(), who.node) == clients_.end()) return;
+  court_.answered(call);
+  inbox_.emplace_back(call, reply);
+  if (std::exchange(is_settling_, true)) return;
+  after(Duration{}, [this] { settle_inbox(); });
+}
+
+void Workload::settle_inbox() {
+  is_settling_ = false;
+  while (!inbox_.empty()) {
+    const auto [call, reply] = std::move(inbox_.front());
+    inbox_.pop_front();
+    const auto it = calls_.find(call);
+    if (it == calls_.end()) continue;
+    const OnReply on_reply = it->second.on_reply;
+    if (!it->second.has_many_answers) {
+      calls_.erase(it);
+      --quiet_calls_;
+    }
+    on_reply(reply);
+  }
+}
+
+void Workload::on_life(World&, Life who, LifeChange change, const Error*) {
+  if (std::find(clients_.begin(), clients_.end(), who.node) == clients_.end()) return;
+  if (change == LifeChange::Paused || change == LifeChange::Resumed) return;
+  if (change == LifeChange::Started) {
+    after(Duration::milliseconds(20), [this, who] {
+      if (world_.life(who.node) != who || !is_subscribing_) return;
+      for (size_t i = 0; i < groups_.size(); ++i) {
+        if (groups_[i].client == who.node && topics_open_ == 0) subscribe(i);
+      }
+    });
+    return;
+  }
+  for (Group& group : groups_) {
+    if (group.client == who.node) group.is_subscribed = false;
+  }
+  for (const auto& [id, call] : calls_) {
+    if (call.client != who.node || call.has_many_answers) continue;
+    inbox_.emplace_back(id, Refusal{Code::ServiceNotAvailable, std::string(kOutcomeUnknown) + "the client died", "", 0});
+  }
+  if (!std::exchange(is_settling_, true)) after(Duration{}, [this] { settle_inbox(); });
+}
+
+bool Workload::is_quiet() const { return quiet_calls_ == 0 && inbox_.empty(); }
+
+std::string Workload::state() const {
+  return fmt::format("{} topics are not made, {} probes and {} calls are open, {} questions of a reading", topics_open_, probes_open_, quiet_calls_, reading_.open);
+}
+
+// --- topics ---------------------------------------------------------------------------------------------------------------------------
+
+void Workload::begin() {
+  topics_open_ = topics_.size();
+  for (const std::string& topic : topics_) {
+    if (plan_.is_created_by_sending) --topics_open_;
+    else create_topic(topic);
+  }
+  if (topics_open_ == 0) start_producing();
+}
+
+void Workload::create_topic(const std::string& topic) {
+  ask_until(
+      reader_client(), [this, topic] { return Command(command::CreateTopic{.topic = topic, .read_queues = plan_.queues, .write_queues = plan_.queues}); },
+      [this](const Reply& reply) {
+        if (!std::holds_alternative<reply::Ok>(reply)) return false;
+        if (--topics_open_ == 0) start_producing();
+        return true;
+      });
+}
+
+void Workload::start_producing() {
+  for (size_t i = 0; i < producers_.size(); ++i) produce(i);
+  for (size_t i = 0; i < committers_.size(); ++i) after(Duration::milliseconds(500), [this, i] { commit(i); });
+  for (size_t i = 0; i < groups_.size(); ++i) subscribe(i);
+}
+
+// --- producers ------------------------------------------------------------------------------------------------------------------------
+
+void Workload::produce(size_t index) {
+  if (!is_sending_ || sequence_total_ >= plan_.messages_max) return;
+  Producer& p = producers_[index];
+  if (p.in_flight < plan_.in_flight_max) {
+    if (p.draws.chance(plan_.batched)) send_batch(p);
+    else send_one(p, false, topics_[p.draws.below(topics_.size())]);
+  }
+  after(Duration{p.draws.between(plan_.gap_min.ns, plan_.gap_max.ns)}, [this, index] { produce(index); });
+}
+
+SentMessage Workload::new_message(Producer& p, const std::string& topic) {
+  ++sequence_total_;
+  SentMessage m;
+  m.producer = p.number;
+  m.sequence = ++p.sequence;
+  m.id = {mix64(scenario_.seed.value, p.number), mix64(mix64(scenario_.seed.value, 7 + p.number), m.sequence)};
+  m.topic = topic;
+  m.flag = static_cast<int32_t>(p.draws.below(5));
+  m.born_ms = world_.clock(world_.host_of(p.client)).wall(world_.now()).ms;
+  const bool is_large = p.draws.chance(plan_.large);
+  m.body_bytes = static_cast<uint32_t>(p.draws.log_between(plan_.body_bytes_min, is_large ? plan_.large_bytes_max : plan_.body_bytes_max));
+  const auto add = [&](std::string_view name, std::string_view value) { CHECK(property::add(m.properties, name, value).has_value()); };
+  add(property::kUniqueKey, to_text(m.id));
+  if (p.draws.chance(plan_.tagged)) {
+    m.tags = fmt::format("tag-{}", p.draws.below(plan_.tag_pool));
+    add(property::kTags, m.tags);
+  }
+  if (p.draws.chance(plan_.keyed)) {
+    const uint64_t count = 1 + p.draws.below(2);
+    std::string keys;
+    for (uint64_t i = 0; i < count; ++i) {
+      m.keys.push_back(fmt::format("key-{}", p.draws.below(plan_.key_pool)));
+      keys += (keys.empty() ? "" : " ") + m.keys.back();
+    }
+    add(property::kKeys, keys);
+  }
+  if (p.draws.chance({1, 8})) add("na\xC3\xAFve", "sch\xC3\xB6n \xE2\x82\xAC \xF0\x9F\x90\xA6");
+  if (p.draws.chance(plan_.long_properties)) add("long", std::string(p.draws.log_between(100, 40'000), 'x'));
+  if (p.draws.chance({1, 16})) m.properties.pop_back();  // the last separator is optional
+  m.asked_ns = world_.now().ns;
+  return m;
+}
+
+void Workload::send_one(Producer& p, bool is_probe, const std::string& topic) {
+  const SentMessage& m = court_.ledger().add(new_message(p, topic));
+  fill_body(m, body_);
+  command::SendMessage send{.topic = topic, .flag = m.flag, .born = {m.born_ms}, .properties = as_bytes(m.properties), .body = body_, .broker = {}};
+  if (p.draws.chance(plan_.picks_queue)) send.queue_id = static_cast<int32_t>(p.draws.below(static_cast<uint64_t>(plan_.queues)));
+  const MessageId id = m.id;
+  ++p.in_flight;
+  const size_t number = p.number;
+  const bool is_asked = ask(p.client, send, Duration::seconds(6), [this, number, id, topic, is_probe](const Reply& reply) {
+    --producers_[number].in_flight;
+    on_sent({id}, topic, reply);
+    if (!is_probe) return;
+    const auto* sent = std::get_if<reply::Sent>(&reply);
+    if (sent != nullptr && sent->code == Code::Success) --probes_open_;
+    else after(Duration::milliseconds(100), [this, number, topic] { send_one(producers_[number], true, topic); });
+  });
+  if (is_asked) return;
+  --p.in_flight;
+  court_.settled({id}, Fate::Refused);  // it never left
+  if (is_probe) after(Duration::milliseconds(100), [this, number, topic] { send_one(producers_[number], true, topic); });
+}
+
+void Workload::send_batch(Producer& p) {
+  const std::string topic = topics_[p.draws.below(topics_.size())];
+  const uint64_t count = p.draws.log_between(2, plan_.batch_max);
+  std::vector<MessageId> ids;
+  std::vector<uint8_t> packed;
+  const int64_t born = world_.clock(world_.host_of(p.client)).wall(world_.now()).ms;
+  for (uint64_t i = 0; i < count; ++i) {
+    SentMessage m = new_message(p, topic);
+    m.is_batched = true;
+    m.born_ms = born;
+    fill_body(m, body_);
+    append_batch_item(packed, {m.flag, as_bytes(m.properties), body_});
+    ids.push_back(m.id);
+    court_.ledger().add(std::move(m));
+  }
+  command::SendBatch send{.topic = topic, .born = {born}, .packed = packed, .broker = {}};
+  if (p.draws.chance(plan_.picks_queue)) send.queue_id = static_cast<int32_t>(p.draws.below(static_cast<uint64_t>(plan_.queues)));
+  ++p.in_flight;
+  const size_t number = p.number;
+  const bool is_asked = ask(p.client, send, Duration::seconds(6), [this, number, ids, topic](const Reply& reply) {
+    --producers_[number].in_flight;
+    on_sent(ids, topic, reply);
+  });
+  if (is_asked) return;
+  --p.in_flight;
+  court_.settled(ids, Fate::Refused);
+}
+
+void Workload::on_sent(const std::vector<MessageId>& ids, const std::string& topic, const Reply& reply) {
+  if (const auto* sent = std::get_if<reply::Sent>(&reply)) return court_.settled_ok(ids, *sent, topic);
+  const auto* refusal = std::get_if<Refusal>(&reply);
+  if (refusal == nullptr) return court_.fail("O22", fmt::format("a send is answered with {}", describe(reply)));
+  court_.settled(ids, is_outcome_unknown(*refusal) ? Fate::Unknown : Fate::Refused);
+}
+
+void Workload::begin_probe() {
+  // A broker that was away when a topic was made gets it now.
+  for (const std::string& topic : topics_) {
+    if (plan_.is_created_by_sending) break;
+    ++probes_open_;
+    ask_until(
+        reader_client(), [this, topic] { return Command(command::CreateTopic{.topic = topic, .read_queues = plan_.queues, .write_queues = plan_.queues}); },
+        [this](const Reply& reply) {
+          if (!std::holds_alternative<reply::Ok>(reply)) return false;
+          --probes_open_;
+          return true;
+        });
+  }
+  for (size_t client = 0; client < clients_.size(); ++client) {
+    const auto owner = std::find_if(producers_.begin(), producers_.end(), [&](const Producer& p) { return p.client == clients_[client]; });
+    if (owner == producers_.end()) continue;
+    for (const std::string& topic : topics_) {
+      ++probes_open_;
+      send_one(*owner, true, topic);
+    }
+  }
+}
+
+// --- consumers ------------------------------------------------------------------------------------------------------------------------
+
+void Workload::subscribe(size_t index) {
+  Group& group = groups_[index];
+  if (group.is_subscribed) return;
+  court_.groups().subscribed(group.name, group.topic, group.tags);
+  const command::Subscribe subscribe{.group = group.name, .topic = group.topic, .subscription = group.expression,
+                                     .from = command::Subscribe::From::First, .count_max = 32};
+  group.is_subscribed = ask(group.client, subscribe, Duration::seconds(1), [this, index](const Reply& reply) {
+    if (const auto* delivered = std::get_if<reply::Delivered>(&reply)) return on_delivered(index, *delivered);
+    court_.fail("O22", fmt::format("a subscription is answered with {}", describe(reply)));
+  }, true, &group.call);
+}
+
+void Workload::on_delivered(size_t index, const reply::Delivered& delivered) {
+  Group& group = groups_[index];
+  const QueueKey queue{delivered.broker, delivered.topic, delivered.queue_id};
+  const std::vector<Court::Item> items = court_.read(group.name, queue, delivered.records, true);
+  court_.delivered(group.name, queue, delivered.first.value(), delivered.next.value(), items);
+  const Life life = world_.life(group.client);
+  after(Duration{group.draws.between(0, plan_.think_max.ns)}, [this, index, queue, next = delivered.next, life] {
+    Group& g = groups_[index];
+    if (world_.life(g.client) != life || !g.is_subscribed) return;
+    court_.consumed(g.name, queue, next.value());
+    const command::Consumed consumed{.subscription_call = g.call.value(), .broker = queue.broker, .queue_id = queue.queue_id, .next = next};
+    (void)ask(g.client, consumed, Duration::seconds(6), [](const Reply&) {});
+  });
+}
+
+void Workload::unsubscribe_all() {
+  is_subscribing_ = false;
+  for (Group& group : groups_) {
+    if (!std::exchange(group.is_subscribed, false)) continue;
+    (void)ask(group.client, command::Unsubscribe{.subscription_call = group.call.value()}, Duration::seconds(12), [](const Reply&) {});
+  }
+}
+
+// --- committers -----------------------------------------------------------------------------------------------------------------------
+
+void Workload::commit(size_t index) {
+  if (!is_sending_) return;
+  Committer& c = committers_[index];
+  const auto again = [this, index] {
+    after(Duration{committers_[index].draws.between(20'000'000, 400'000'000)}, [this, index] { commit(index); });
+  };
+  const auto& brokers = court_.brokers();
+  const QueueKey queue{brokers[c.draws.below(brokers.size())].geometry.name, topics_[c.draws.below(topics_.size())],
+                       static_cast<int32_t>(c.draws.below(static_cast<uint64_t>(plan_.queues)))};
+  const int64_t next = court_.order().end_of(queue);
+  if (c.draws.chance({1, 3})) {
+    const CommittedOffsets::Floor floor = court_.offsets().begin_query(c.group, queue);
+    const command::QueryOffset query{.group = c.group, .topic = queue.topic, .queue_id = queue.queue_id, .broker = queue.broker};
+    const bool is_asked = ask(c.client, query, Duration::seconds(12), [this, index, queue, floor, again](const Reply& reply) {
+      if (const auto* offset = std::get_if<reply::Offset>(&reply)) court_.offsets().answered(committers_[index].group, queue, floor, offset->offset.value());
+      else if (const auto* r = std::get_if<Refusal>(&reply); r != nullptr && r->code == Code::QueryNotFound) court_.offsets().answered(committers_[index].group, queue, floor, std::nullopt);
+      again();
+    });
+    if (!is_asked) again();
+    return;
+  }
+  const auto last = c.last.find(queue);
+  if (next == 0 || (last != c.last.end() && last->second >= next)) return again();
+  const bool needs_flush = c.draws.chance({1, 2});
+  court_.offsets().asked(c.group, queue, next);
+  c.last[queue] = next;
+  const uint64_t life = court_.broker(queue.broker)->recoveries;
+  const command::CommitOffset command{.group = c.group, .topic = queue.topic, .queue_id = queue.queue_id, .offset = QueueOffset(next), .needs_flush = needs_flush, .broker = queue.broker};
+  const bool is_asked = ask(c.client, command, Duration::seconds(12), [this, index, queue, next, needs_flush, life, again](const Reply& reply) {
+    // An answer that crossed a crash says nothing about the broker as it is now.
+    if (std::holds_alternative<reply::Ok>(reply) && court_.broker(queue.broker)->recoveries == life) {
+      court_.offsets().acked(committers_[index].group, queue, next, needs_flush);
+    } else if (!std::holds_alternative<reply::Ok>(reply)) {
+      court_.offsets().lost_track(committers_[index].group, queue);
+    }
+    again();
+  });
+  if (!is_asked) again();
+}
+
+}  // namespace fulmar::sim

@@ -1,0 +1,106 @@
+#pragma once
+// Producers, consumers, committers and readers with a memory of what they were promised. They live outside the world's hosts and speak to
+// client nodes as an application does: by Told commands.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/court.h"
+
+namespace fulmar::sim {
+
+class Workload final : public WorldObserver {
+ public:
+  Workload(World& world, Court& court, const Scenario& scenario);
+
+  // Creates the topics, then producers and committers work and groups subscribe.
+  void begin();
+  void end_sending() { is_sending_ = false; }
+  // Nobody waits for an answer, subscriptions aside.
+  bool is_quiet() const;
+  // A send to every topic through every client, until each of them succeeded.
+  void begin_probe();
+  bool is_probed() const { return probes_open_ == 0; }
+  bool has_topics() const { return topics_open_ == 0; }
+  // Every queue of every broker from its minimum to its maximum, every key, every committed offset; asks again until all is answered.
+  void begin_reading(std::string reader);
+  bool is_reading() const { return reading_.is_running; }
+  void unsubscribe_all();
+  std::string state() const;
+
+  uint64_t sent() const { return sequence_total_; }
+
+  // --- WorldObserver ------------------------------------------------------------------------------------------------------------------
+  void on_reply(World& world, Life who, CallId call, const Reply& reply) override;
+  void on_life(World& world, Life who, LifeChange change, const Error* why) override;
+
+ private:
+  using OnReply = std::function<void(const Reply&)>;
+  struct Call { NodeId client; OnReply on_reply; bool has_many_answers = false; };
+  struct Producer {
+    uint32_t number = 0;
+    NodeId client;
+    KeyedStream draws;
+    uint64_t sequence = 0;
+    uint32_t in_flight = 0;
+  };
+  struct Group { std::string name, topic, expression; std::set<std::string> tags; NodeId client; CallId call; bool is_subscribed = false; KeyedStream draws; };
+  struct Committer { std::string group; NodeId client; KeyedStream draws; std::map<QueueKey, int64_t> last; size_t turn = 0; };
+  struct Reading {
+    bool is_running = false;
+    std::string reader;
+    size_t open = 0;      // questions without an answer
+  };
+  struct QueueRead { QueueKey queue; int64_t min = 0, max = 0, at = 0; std::vector<Court::Item> items; };
+
+  void after(Duration delay, std::function<void()> what);
+  // Asks; the answer comes later, as a Refusal with an unknown outcome when the client dies. False: the client is not up.
+  bool ask(NodeId client, const Command& command, Duration limit, OnReply on_reply, bool has_many_answers = false, CallId* call = nullptr);
+  // Asks until `is_done` accepts the answer.
+  void ask_until(NodeId client, std::function<Command()> make, std::function<bool(const Reply&)> is_done);
+  void settle_inbox();
+
+  void create_topic(const std::string& topic);
+  void start_producing();
+  void produce(size_t producer);
+  void send_one(Producer& producer, bool is_probe, const std::string& topic);
+  void send_batch(Producer& producer);
+  SentMessage new_message(Producer& producer, const std::string& topic);
+  void on_sent(const std::vector<MessageId>& ids, const std::string& topic, const Reply& reply);
+  void probe(size_t client, const std::string& topic);
+  void subscribe(size_t group);
+  void on_delivered(size_t group, const reply::Delivered& delivered);
+  void commit(size_t committer);
+  void read_queue_of(const QueueKey& queue);
+  void read_page(std::shared_ptr<QueueRead> read);
+  void read_keys();
+  void read_key(const KeyIndex::Query& query);
+  void read_offsets();
+  void question_done();
+  std::string topic_name(size_t index) const;
+  NodeId reader_client() const { return clients_.front(); }
+
+  World& world_;
+  Court& court_;
+  const Scenario& scenario_;
+  const WorkloadPlan& plan_;
+  std::vector<NodeId> clients_;
+  std::vector<std::string> topics_;
+  std::vector<Producer> producers_;
+  std::vector<Group> groups_;
+  std::vector<Committer> committers_;
+  std::map<CallId, Call> calls_;
+  std::deque<std::pair<CallId, Reply>> inbox_;
+  uint64_t next_call_ = 1, sequence_total_ = 0;
+  size_t topics_open_ = 0, probes_open_ = 0, quiet_calls_ = 0;
+  bool is_sending_ = true, is_settling_ = false, is_subscribing_ = true;
+  Reading reading_;
+  int phase_ = 0;       // of a reading: queues, keys, offsets
+  std::vector<uint8_t> body_;
+};
+
+}  // namespace fulmar::sim

@@ -1,0 +1,143 @@
+// The end of a run, as an application would look at it: every queue from its minimum to its maximum, every key, every committed offset.
+
+#include <fmt/format.h>
+
+#include "sim/workload.h"
+
+namespace fulmar::sim {
+namespace {
+constexpr int32_t kQueryCountMax = 64;
+constexpr size_t kQueriesMax = 48;    // by key, per reading: spread over all that are known
+}  // namespace
+
+void Workload::begin_reading(std::string reader) {
+  reading_ = {true, std::move(reader), 0};
+  phase_ = 0;
+  court_.begin_reading();
+  ++reading_.open;
+  for (const auto& broker : court_.brokers()) {
+    for (const std::string& topic : topics_) {
+      for (int32_t queue_id = 0; queue_id < plan_.queues; ++queue_id) read_queue_of({broker.geometry.name, topic, queue_id});
+    }
+  }
+  question_done();
+}
+
+void Workload::question_done() {
+  if (--reading_.open > 0) return;
+  ++reading_.open;
+  ++phase_;
+  if (phase_ == 1) read_keys();
+  else if (phase_ == 2) read_offsets();
+  if (phase_ < 3) return question_done();
+  reading_.open = 0;
+  reading_.is_running = false;
+  court_.end_reading();
+}
+
+void Workload::read_queue_of(const QueueKey& queue) {
+  ++reading_.open;
+  ask_until(
+      reader_client(), [queue] { return Command(command::QueryQueue{.topic = queue.topic, .queue_id = queue.queue_id, .broker = queue.broker}); },
+      [this, queue](const Reply& reply) {
+        const auto* refusal = std::get_if<Refusal>(&reply);
+        if (plan_.is_created_by_sending && refusal != nullptr && refusal->code == Code::TopicNotExist) return question_done(), true;
+        const auto* range = std::get_if<reply::Queue>(&reply);
+        if (range == nullptr) return false;
+        auto read = std::make_shared<QueueRead>(QueueRead{queue, range->min.value(), range->max.value(), range->min.value(), {}});
+        read_page(std::move(read));
+        return true;
+      });
+}
+
+void Workload::read_page(std::shared_ptr<QueueRead> read) {
+  if (read->at >= read->max) {
+    court_.read_queue(reading_.reader, read->queue, read->min, read->max, read->items);
+    return question_done();
+  }
+  ask_until(
+      reader_client(),
+      [read] {
+        return Command(command::PullMessages{.group = "reader", .topic = read->queue.topic, .queue_id = read->queue.queue_id, .offset = QueueOffset(read->at),
+                                             .count_max = 64, .subscription = "*", .broker = read->queue.broker});
+      },
+      [this, read](const Reply& reply) {
+        const auto* pulled = std::get_if<reply::Pulled>(&reply);
+        if (pulled == nullptr || pulled->code == Code::PullRetryImmediately) return false;
+        if (pulled->code != Code::Success) {  // it says that there is nothing: the oracle sees the gap
+          court_.read_queue(reading_.reader, read->queue, read->min, read->max, read->items);
+          question_done();
+          return true;
+        }
+        std::vector<Court::Item> items = court_.read(reading_.reader, read->queue, pulled->records, true);
+        if (static_cast<size_t>(pulled->count) != items.size()) {
+          court_.fail("O2", fmt::format("a pull from {} says {} records and holds {}", read->queue.text(), pulled->count, items.size()));
+        }
+        std::move(items.begin(), items.end(), std::back_inserter(read->items));
+        if (pulled->next.value() <= read->at) court_.fail("O4", fmt::format("a pull from {} at {} goes on at {}", read->queue.text(), read->at, pulled->next));
+        read->at = pulled->next.value();
+        read_page(read);
+        return true;
+      });
+}
+
+void Workload::read_keys() {
+  const std::vector<KeyIndex::Query> all = court_.index().queries();
+  const size_t step = 1 + all.size() / kQueriesMax;
+  const size_t first = all.empty() ? 0 : draw(scenario_.seed, Domain::Scenario, 77, sequence_total_) % step;
+  for (size_t i = first; i < all.size(); i += step) read_key(all[i]);
+}
+
+void Workload::read_key(const KeyIndex::Query& query) {
+  ++reading_.open;
+  ask_until(
+      reader_client(),
+      [query] {
+        return Command(command::QueryMessages{.topic = query.topic, .key = query.key, .count_max = kQueryCountMax, .begin = {0}, .end = {INT64_MAX}, .broker = query.broker});
+      },
+      [this, query](const Reply& reply) {
+        const auto* refusal = std::get_if<Refusal>(&reply);
+        const auto* messages = std::get_if<reply::Messages>(&reply);
+        if (messages == nullptr && (refusal == nullptr || refusal->code != Code::QueryNotFound)) return false;
+        std::vector<std::pair<MessageId, std::vector<std::string>>> hits;
+        if (messages != nullptr) {
+          for (Court::Item& item : court_.read(reading_.reader, {query.broker, query.topic, 0}, messages->records, false)) {
+            if (item.id) hits.emplace_back(*item.id, std::move(item.keys));
+          }
+        }
+        court_.index().found(query, kQueryCountMax, hits);
+        question_done();
+        return true;
+      });
+}
+
+void Workload::read_offsets() {
+  for (const auto& broker : court_.brokers()) {
+    for (const std::string& topic : topics_) {
+      for (int32_t queue_id = 0; queue_id < plan_.queues; ++queue_id) {
+        std::vector<std::string> groups;
+        for (const Committer& c : committers_) groups.push_back(c.group);
+        const QueueKey queue{broker.geometry.name, topic, queue_id};
+        for (const std::string& group : groups) {
+          ++reading_.open;
+          const CommittedOffsets::Floor floor = court_.offsets().begin_query(group, queue);
+          ask_until(
+              reader_client(),
+              [group, queue] { return Command(command::QueryOffset{.group = group, .topic = queue.topic, .queue_id = queue.queue_id, .broker = queue.broker}); },
+              [this, group, queue, floor](const Reply& reply) {
+                const auto* refusal = std::get_if<Refusal>(&reply);
+                const auto* offset = std::get_if<reply::Offset>(&reply);
+                if (offset == nullptr && (refusal == nullptr || refusal->code != Code::QueryNotFound)) return false;
+                if (offset == nullptr) court_.offsets().answered(group, queue, floor, std::nullopt);
+                else court_.offsets().answered(group, queue, floor, offset->offset.value());
+                if (offset != nullptr) court_.offsets().ended(group, queue, offset->offset.value(), court_.order().end_of(queue));
+                question_done();
+                return true;
+              });
+        }
+      }
+    }
+  }
+}
+
+}  // namespace fulmar::sim
