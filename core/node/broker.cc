@@ -158,7 +158,7 @@ void Broker::on_command(Ctx& ctx, const Asker& asker, const Command& any) {
         else if constexpr (std::is_same_v<C, command::QueryOffset>) {
           if (auto refusal = find_queue(c.topic, c.queue_id)) return refuse(ctx, asker, std::move(*refusal));
           const auto offset = store_.meta().offset(OffsetKey{std::string(c.group), std::string(c.topic), c.queue_id});
-          if (!offset) return refuse(ctx, asker, {Code::QueryNotFound, fmt::format("group '{}' has committed no offset of queue {} of topic '{}'", c.group, c.queue_id, c.topic), "", 0});
+          if (!offset) return refuse(ctx, asker, {Code::QueryNotFound, fmt::format("group '{}' has committed no offset of queue {} of topic '{}'", c.group.substr(0, 255), c.queue_id, c.topic), "", 0});
           answer(ctx, asker, reply::Offset{*offset});
         } else if constexpr (std::is_same_v<C, command::QueryQueue>) {
           if (auto refusal = find_queue(c.topic, c.queue_id)) return refuse(ctx, asker, std::move(*refusal));
@@ -170,7 +170,7 @@ void Broker::on_command(Ctx& ctx, const Asker& asker, const Command& any) {
         else if constexpr (std::is_same_v<C, command::ListTopics>) on_list_topics(ctx, asker, c);
         else if constexpr (std::is_same_v<C, command::DescribeTopic>) on_describe_topic(ctx, asker, c);
         else if constexpr (std::is_same_v<C, command::QueryMessages>) {
-          if (store_.meta().topic(c.topic) == nullptr) return refuse(ctx, asker, {Code::TopicNotExist, fmt::format("there is no topic '{}'", c.topic), "", 0});
+          if (store_.meta().topic(c.topic) == nullptr) return refuse(ctx, asker, {Code::TopicNotExist, fmt::format("there is no topic '{}'", c.topic.substr(0, 255)), "", 0});
           if (!config_.is_index_enabled) return refuse(ctx, asker, {Code::ServiceNotAvailable, "this broker keeps no key index", "messageIndexEnable=false", 0});
           MessageQuery query;
           query.topic = c.topic;

@@ -47,7 +47,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   struct Target { const TopicConfig* topic = nullptr; int32_t queue_id = 0; };
   struct NameServer {
     Address address;
-    uint64_t version_known = 0;        // the table it has from us
+    uint64_t version_known = 0, version_sent = 0;   // of the table it has from us, and of the registration in flight
     bool needs_topics = true, is_asked = false, is_failing = false;
     Monotonic next;
   };

@@ -160,6 +160,7 @@ void Broker::register_with(Ctx& ctx, size_t index) {
     c.topics = store_.meta().topics("", store_.meta().topic_count());
     if (config_.is_topic_auto_created) c.topics.push_back({std::string(kDefaultTopic), config_.default_topic_queues, config_.default_topic_queues, kPermRead | kPermWrite | kPermInherit});
   }
+  server.version_sent = c.topics_version;
   server.next = ctx.now.monotonic + interval;
   const Result<void> called = links_.call(ctx, server.address, c, index, ctx.now.monotonic + std::max(interval, Duration::seconds(3)));
   server.is_asked = called.has_value();
@@ -183,7 +184,7 @@ void Broker::on_reply(Ctx& ctx, uint64_t token, Result<Reply> result) {
   SOMETIMES("broker: a name server wants the topics", registered->needs_topics);
   const bool is_first = server.needs_topics || server.is_failing;
   server.is_failing = false;
-  server.version_known = registered->topics_version;
+  server.version_known = server.version_sent;   // ours, not what it says: a wrong echo must not make us register without end
   server.needs_topics = registered->needs_topics;
   if (server.needs_topics) server.next = ctx.now.monotonic;
   else if (is_first) ctx.trace.note(NameServerKnowsUs{server.version_known, server.address.text()});

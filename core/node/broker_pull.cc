@@ -44,7 +44,7 @@ void Broker::run_pull(Ctx& ctx, PullRequest request, bool is_again) {
   if (!asker.is_host && !endpoint_.has_room_for_slices(asker.conn, 1)) return wait_for_room(ctx, std::move(request));
   const Result<std::optional<PullAnswer>> result = pulls_.run(ctx, request, store_.holes());
   if (!result) return refuse(ctx, asker, {Code::SystemBusy, "too many pulls wait for the disk", result.error().detail, 100});
-  if (!result->has_value()) return ctx.out.step_again();   // the pumps ask the disk for what it needs
+  if (!result->has_value()) return;   // it has asked the disk for what it needs
   const PullAnswer& found = **result;
   if (found.count > 0 && !asker.is_host && !endpoint_.has_room_for_slices(asker.conn, found.bytes)) {
     request.scanned_to = request.offset;

@@ -94,6 +94,7 @@ void Broker::on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatc
   if (c.topic.starts_with("%RETRY%")) return refuse(ctx, asker, {Code::MessageIllegal, "a batch may not go to a retry topic", std::string(c.topic.substr(0, 127)), 0});
   batch_.clear();
   bool is_waiting = false;
+  uint64_t body_bytes = 0;
   for (Bytes rest = c.packed; !rest.empty();) {
     Result<BatchItem> item = next_batch_item(rest);
     if (!item) return refuse(ctx, asker, {Code::MessageIllegal, item.error().detail, fmt::format("item {}", batch_.size()), 0});
@@ -102,7 +103,7 @@ void Broker::on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatc
       return refuse(ctx, asker, std::move(*refusal));
     }
     is_waiting = is_waiting || property::find(item->properties, property::kWait) != "false";
-    totals_.put_bytes += item->body.size();
+    body_bytes += item->body.size();
     batch_.push_back(*item);
   }
   Target target;
@@ -111,6 +112,7 @@ void Broker::on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatc
   const Message message = message_for(asker, target, c.sys_flag, c.born);
   const Result<Appended> appended = store_.append_batch(ctx, message, batch_);
   if (!appended) return refuse(ctx, asker, store_.refusal(appended.error()));
+  totals_.put_bytes += body_bytes;
   on_stored(ctx, asker, *appended, message, static_cast<int32_t>(batch_.size()), is_waiting);
 }
 
