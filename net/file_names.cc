@@ -132,7 +132,8 @@ Result<void> remove_path(const std::string& path, bool is_mapped, DurableDirecto
     }
     return sync_directory(parent);
   }
-  const bool frees_in_steps = S_ISREG(status.st_mode) && !is_mapped && static_cast<uint64_t>(status.st_size) > kFreeStepBytes && status.st_nlink == 1;
+  const bool frees_in_steps =
+      S_ISREG(status.st_mode) && !is_mapped && static_cast<uint64_t>(status.st_size) > kFreeStepBytes && status.st_nlink == 1;
   const Descriptor file(frees_in_steps ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC) : -1);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return file_error(errno, "remove " + path);
   FULMAR_TRY_VOID(sync_directory(parent));

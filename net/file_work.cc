@@ -56,7 +56,8 @@ void zero_exactly(uint8_t* base, Range range) {
 }
 
 Result<void> set_length_durably(int fd, const std::string& path, uint64_t size_bytes) {
-  if (uninterrupted([&] { return ::ftruncate(fd, static_cast<off_t>(size_bytes)); }) != 0) return file_error(errno, "set the length of " + path);
+  if (uninterrupted([&] { return ::ftruncate(fd, static_cast<off_t>(size_bytes)); }) != 0)
+    return file_error(errno, "set the length of " + path);
   if (::fsync(fd) != 0) return file_error(errno, "sync " + path);
   return {};
 }

@@ -137,7 +137,8 @@ void LogSink::print(Level level, std::string_view name, std::string_view text) {
   gmtime_r(&seconds, &utc);
   char stamp[32];
   const size_t stamp_bytes = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-  std::string line = fmt::format("{}.{:03}Z {} {} {}: ", std::string_view(stamp, stamp_bytes), now.wall.ms % 1000, to_string(level), node_, name);
+  std::string line =
+      fmt::format("{}.{:03}Z {} {} {}: ", std::string_view(stamp, stamp_bytes), now.wall.ms % 1000, to_string(level), node_, name);
   for (const char c : text) line += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;  // names come from strangers; a line stays one
   line += '\n';
   // One write call for one line. A log that cannot be written is no reason to stop.

@@ -47,7 +47,8 @@ void MappedFiles::start_in_order(WorkPool& pool, std::vector<std::string> paths,
     return std::any_of(other.paths.begin(), other.paths.end(),
                        [&](const std::string& p) { return std::find(item.paths.begin(), item.paths.end(), p) != item.paths.end(); });
   };
-  const bool is_busy = std::any_of(item.paths.begin(), item.paths.end(), [this](const std::string& p) { return busy_paths_.count(p) != 0; });
+  const bool is_busy =
+      std::any_of(item.paths.begin(), item.paths.end(), [this](const std::string& p) { return busy_paths_.count(p) != 0; });
   if (is_busy || std::any_of(path_queue_.begin(), path_queue_.end(), names_one_of)) path_queue_.push_back(std::move(item));
   else run_path_work(std::move(item));
 }
@@ -141,7 +142,8 @@ void MappedFiles::start_on_file(WorkPool& pool, Ticket ticket, FileId id, Once<R
 
 void MappedFiles::carry_out(request::Prepare& r) {
   const OpenFile& file = at(r.file);
-  CHECK(file.is_writable && r.range.begin <= r.range.end && r.range.end <= file.size, "[{}, {}) of {}", r.range.begin, r.range.end, file.size);
+  CHECK(file.is_writable && r.range.begin <= r.range.end && r.range.end <= file.size, "[{}, {}) of {}", r.range.begin, r.range.end,
+        file.size);
   start_on_file(prepare_, r.ticket, r.file, [range = r.range](OpenFile& f, size_t) { return prepare_range(f, range); });
 }
 
@@ -199,7 +201,9 @@ void MappedFiles::carry_out(request::Unmap& r) {
 
 void MappedFiles::carry_out(request::Rename& r) {
   CHECK(!at(r.file).is_leaving, "file {} was unmapped", r.file);
-  when_unpinned({r.file}, [this, ticket = r.ticket, id = r.file, to = std::move(r.path)]() mutable { start_rename(ticket, id, std::move(to)); });
+  when_unpinned({r.file}, [this, ticket = r.ticket, id = r.file, to = std::move(r.path)]() mutable {
+    start_rename(ticket, id, std::move(to));
+  });
 }
 
 void MappedFiles::start_rename(Ticket ticket, FileId id, std::string to) {
@@ -227,7 +231,10 @@ void MappedFiles::start_rename(Ticket ticket, FileId id, std::string to) {
 void MappedFiles::carry_out(request::Map& r) {
   start_in_order(names_, {r.path}, [this, r](size_t) -> Finish {
     auto mapped = map_file(r.path, r.size_bytes, r.how, directories_);
-    if (!mapped) return [ticket = r.ticket, error = mapped.error()](std::vector<Input>& inputs) { inputs.emplace_back(Mapped{ticket, error}); };
+    if (!mapped)
+      return [ticket = r.ticket, error = mapped.error()](std::vector<Input>& inputs) {
+        inputs.emplace_back(Mapped{ticket, error});
+      };
     return [this, ticket = r.ticket, file = std::move(*mapped)](std::vector<Input>& inputs) mutable {
       const FileId id = files_.put(std::make_unique<MappedFile>(file->base, file->size, file->is_writable, next_serial_++, nullptr));
       by_path_.emplace(file->path, id);
@@ -238,9 +245,12 @@ void MappedFiles::carry_out(request::Map& r) {
 }
 
 void MappedFiles::carry_out(request::Replace& r) {
-  start_in_order(names_, {r.path}, [this, ticket = r.ticket, path = std::move(r.path), bytes = std::move(r.bytes)](size_t) -> Finish {
-    return [ticket, outcome = replace_file(path, bytes, directories_)](std::vector<Input>& inputs) { inputs.emplace_back(Done{ticket, outcome}); };
-  });
+  start_in_order(names_, {r.path},
+                 [this, ticket = r.ticket, path = std::move(r.path), bytes = std::move(r.bytes)](size_t) -> Finish {
+                   return [ticket, outcome = replace_file(path, bytes, directories_)](std::vector<Input>& inputs) {
+                     inputs.emplace_back(Done{ticket, outcome});
+                   };
+                 });
 }
 
 void MappedFiles::carry_out(request::Remove& r) {
@@ -276,7 +286,9 @@ void MappedFiles::carry_out(request::List& r) {
 
 void MappedFiles::carry_out(request::Space& r) {
   start(names_, [r](size_t) -> Finish {
-    return [ticket = r.ticket, space = disk_space(r.path)](std::vector<Input>& inputs) { inputs.emplace_back(fulmar::Space{ticket, space}); };
+    return [ticket = r.ticket, space = disk_space(r.path)](std::vector<Input>& inputs) {
+      inputs.emplace_back(fulmar::Space{ticket, space});
+    };
   });
 }
 

@@ -6,7 +6,8 @@
 
 namespace fulmar::net {
 
-Thread::Thread(const std::string& name, size_t stack_bytes, std::function<void()> body) : body_(std::move(body)), name_(name.substr(0, 15)) {
+Thread::Thread(const std::string& name, size_t stack_bytes, std::function<void()> body)
+    : body_(std::move(body)), name_(name.substr(0, 15)) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, stack_bytes);

@@ -156,7 +156,8 @@ std::unique_ptr<Outcome> UvDriver::step() {
   const Moment read = read_moment();
   now_ = {std::max(now_.monotonic, read.monotonic), read.wall, read.zone_s};
   if (now_.monotonic >= stop_by_) {
-    return std::make_unique<Outcome>(Outcome{Outcome::Kind::Halted, Error(Errc::TimedOut, options_.name + " did not stop by its deadline")});
+    return std::make_unique<Outcome>(
+        Outcome{Outcome::Kind::Halted, Error(Errc::TimedOut, options_.name + " did not stop by its deadline")});
   }
   stepping_.swap(inputs_);
   trace_.begin_step(now_);

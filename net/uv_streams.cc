@@ -206,7 +206,8 @@ void UvStreams::dial_next(Dialing& dialing) {
   uv_tcp_t& tcp = dialing.connection->tcp;
   uv_tcp_init_ex(&loop_, &tcp, at.ss_family);
   uv_os_fd_t fd = -1;
-  if (uv_fileno(reinterpret_cast<uv_handle_t*>(&tcp), &fd) == 0) ::setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &kSynRetries, sizeof kSynRetries);
+  if (uv_fileno(reinterpret_cast<uv_handle_t*>(&tcp), &fd) == 0)
+    ::setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &kSynRetries, sizeof kSynRetries);
   const int failed = uv_tcp_connect(&dialing.request, &tcp, reinterpret_cast<const sockaddr*>(&at), [](uv_connect_t* request, int status) {
     auto* self = static_cast<Dialing*>(request->data);
     self->owner->on_connected(*self, status);
@@ -216,7 +217,8 @@ void UvStreams::dial_next(Dialing& dialing) {
 
 void UvStreams::on_connected(Dialing& dialing, int status) {
   Connection* connection = std::exchange(dialing.connection, nullptr);
-  if (status != 0 && connection != nullptr && uv_is_closing(reinterpret_cast<uv_handle_t*>(&connection->tcp)) == 0) close_and_delete(connection);
+  if (status != 0 && connection != nullptr && uv_is_closing(reinterpret_cast<uv_handle_t*>(&connection->tcp)) == 0)
+    close_and_delete(connection);
   if (status != 0 && !is_down_ && !dialing.addresses.empty()) return dial_next(dialing);
   const std::unique_ptr<Dialing> done(&dialing);
   dialings_.erase(&dialing);

@@ -59,7 +59,8 @@ void UvStreams::write_batch(Connection& connection) {
   ssize_t written = 0;
   if (!batch.buffers.empty() && connection.writing.empty()) {
     ++counters_.writes;
-    written = uv_try_write(reinterpret_cast<uv_stream_t*>(&connection.tcp), batch.buffers.data(), static_cast<unsigned>(batch.buffers.size()));
+    written = uv_try_write(reinterpret_cast<uv_stream_t*>(&connection.tcp), batch.buffers.data(),
+                           static_cast<unsigned>(batch.buffers.size()));
     if (written == UV_EAGAIN) written = 0;
     if (written < 0) return finish(connection, network_error(static_cast<int>(written), "write to the peer"), true);
     counters_.bytes_out += static_cast<uint64_t>(written);
@@ -108,8 +109,8 @@ void UvStreams::queue_rest(Connection& connection, size_t written) {
   ++counters_.writes_queued;
   if (rest.empty()) rest.push_back(uv_buf_init(nullptr, 0));  // an empty send behind others keeps its place
   connection.writing.push_back(writing);
-  const int failed = uv_write(&writing->request, reinterpret_cast<uv_stream_t*>(&connection.tcp), rest.data(), static_cast<unsigned>(rest.size()),
-                              [](uv_write_t* request, int status) {
+  const int failed = uv_write(&writing->request, reinterpret_cast<uv_stream_t*>(&connection.tcp), rest.data(),
+                              static_cast<unsigned>(rest.size()), [](uv_write_t* request, int status) {
                                 const std::unique_ptr<Writing> self(static_cast<Writing*>(request->data));
                                 self->owner->on_written(*self, status);
                               });

@@ -679,12 +679,13 @@ TYPED_TEST_P(Boundary, SpaceAddsUp) {
   });
 }
 
-REGISTER_TYPED_TEST_SUITE_P(Boundary, ANodeIsSteppedByItsDeadline, StepAgainNeedsNoInput, WallTimeIsATimeOfDay, ToldArrivesAndTellComesBack,
-                            EventsReachTheLog, NothingOfAHaltedStepIsCarriedOut, ListenTellsTheRealPortAndASecondIsRefused,
-                            DialingWhereNobodyListensIsRefused, BothEndsKnowTheirPeer, BytesArriveInOrderInBothDirections,
-                            SlicesLeaveIntactAndAreOursAfterSent, APausedPeerIsNotRead, CloseRedeemsItsSends, SentComesBeforeClosed,
-                            UnmapWaitsForASliceOnItsWay, MapNewMakesParentsAndSetsTheLength, MapExistingTakesTheLengthItFinds,
-                            PrepareZeroesExactlyItsRange, StoresSurviveTheirNode, SeveralFlushesMayBeInFlight, ListShowsTheWholeSubtree,
-                            ReplaceIsReadBackWhole, RenameKeepsIdAndBytesAndReplacesNothing, RemoveTakesFilesAndEmptyDirectories, SpaceAddsUp);
+REGISTER_TYPED_TEST_SUITE_P(Boundary, ANodeIsSteppedByItsDeadline, StepAgainNeedsNoInput, WallTimeIsATimeOfDay,
+                            ToldArrivesAndTellComesBack, EventsReachTheLog, NothingOfAHaltedStepIsCarriedOut,
+                            ListenTellsTheRealPortAndASecondIsRefused, DialingWhereNobodyListensIsRefused, BothEndsKnowTheirPeer,
+                            BytesArriveInOrderInBothDirections, SlicesLeaveIntactAndAreOursAfterSent, APausedPeerIsNotRead,
+                            CloseRedeemsItsSends, SentComesBeforeClosed, UnmapWaitsForASliceOnItsWay,
+                            MapNewMakesParentsAndSetsTheLength, MapExistingTakesTheLengthItFinds, PrepareZeroesExactlyItsRange,
+                            StoresSurviveTheirNode, SeveralFlushesMayBeInFlight, ListShowsTheWholeSubtree, ReplaceIsReadBackWhole,
+                            RenameKeepsIdAndBytesAndReplacesNothing, RemoveTakesFilesAndEmptyDirectories, SpaceAddsUp);
 
 }  // namespace fulmar::contract

@@ -162,7 +162,8 @@ class ScriptNode : public Node {
   Monotonic next_deadline() const override { return deadline_; }
 
  private:
-  using Answer = std::variant<Result<void>, Result<Address>, Result<Connected>, Result<FileId>, Result<std::vector<FileEntry>>, Contents, Result<DiskSpace>>;
+  using Answer = std::variant<Result<void>, Result<Address>, Result<Connected>, Result<FileId>, Result<std::vector<FileEntry>>,
+                              Contents, Result<DiskSpace>>;
 
   Ticket issue(const char* kind) {
     const Ticket ticket(1, next_ticket_++, 1);

@@ -65,7 +65,8 @@ TEST(FileWork, PrepareZeroesExactlyItsRange) {
   const TemporaryDirectory directory;
   const auto file = new_file(directory, 2048 * kPage);
   ASSERT_TRUE(prepare_range(*file, {0, file->size}));
-  for (const Range range : {Range{0, kPage}, Range{1, 2}, Range{kPage - 1, kPage + 1}, Range{100, 700 * kPage + 5}, Range{2047 * kPage + 1, 2048 * kPage}}) {
+  for (const Range range : {Range{0, kPage}, Range{1, 2}, Range{kPage - 1, kPage + 1}, Range{100, 700 * kPage + 5},
+                            Range{2047 * kPage + 1, 2048 * kPage}}) {
     std::memset(file->base, 0xAB, file->size);
     ASSERT_TRUE(prepare_range(*file, range));
     EXPECT_TRUE(is_filled(*file, {0, range.begin}, 0xAB));
