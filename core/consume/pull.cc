@@ -60,6 +60,7 @@ Result<std::optional<PullAnswer>> Pulls::run(Ctx& ctx, PullRequest& request, std
   if (answer.count == 0 && (stop == Stop::ColdQueue || stop == Stop::ColdLog)) {
     SOMETIMES("pull: waits for a cold queue file", stop == Stop::ColdQueue);
     SOMETIMES("pull: waits for a cold log range", stop == Stop::ColdLog);
+    if (MUTANT(PullResumesOneLate)) request.scanned_to += EntryCount(1);
     *cold_.find(*token) = std::move(request);
     return std::optional<PullAnswer>();
   }
@@ -71,7 +72,7 @@ Result<std::optional<PullAnswer>> Pulls::run(Ctx& ctx, PullRequest& request, std
 }
 
 Pulls::Stop Pulls::gather(Ctx& ctx, PullRequest& request, uint64_t token, std::span<const Range> holes, PullAnswer& answer) {
-  const QueueOffset max = answer.max + EntryCount(MUTANT(PullBeyondMax) && answer.max > request.scanned_to ? 1 : 0);
+  const QueueOffset max = answer.max;
   request.scanned_to = std::max(request.scanned_to, answer.min);   // retention may have overtaken a pull that waited
   for (uint32_t scanned = 0; request.scanned_to < max && scanned < limits::kPullScanEntriesMax;) {
     entries_.clear();
