@@ -10,7 +10,7 @@ namespace fulmar {
 
 namespace {
 constexpr Port kPort{1};
-constexpr uint8_t kTimerGate = 1, kTimerRegister = 2, kTimerStop = 3;
+constexpr uint8_t kTimerGate = 1, kTimerStop = 3;   // 2: registration, in broker_admin.cc
 constexpr TimerId timer_id(uint8_t what) { return TimerId(uint64_t{owner::kNode} << 56 | what); }
 
 // "host:port", "[::1]:port". An address that does not parse fails at the dial, as a name that does not resolve does.
