@@ -174,7 +174,7 @@ bool Index::Impl::walk_file(Ctx& ctx, Walk& walk, File& file, Wall begin, Wall e
     const uint64_t at = slot_at(walk.hash % options.slot_count);
     if (!is_here(ctx, file, {at, at + kIndexSlotBytes}, token)) return false;
     walk.number = load_be<uint32_t>(ctx.files.at(file.id).view({at, at + kIndexSlotBytes}).data());
-    if (walk.number >= file.header.count) walk.number = 0;
+    if (walk.number >= number_end(file)) walk.number = 0;
     walk.is_in_chain = true;
   }
   while (walk.number != 0 && walk.hits.size() < count_max && walk.steps < kChainStepsMax) {

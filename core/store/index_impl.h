@@ -60,6 +60,11 @@ struct Index::Impl {
   uint64_t file_bytes() const { return entry_at(options.entry_count); }
   std::string path(uint64_t name) const { return fmt::format("{}/{:017}", options.directory, name); }
   bool is_full(const File& file) const { return file.header.count >= options.entry_count; }
+  // Slots may name numbers below this: those of a batch before its header counts them.
+  uint64_t number_end(const File& file) const {
+    const bool is_ahead = &file == files.back().get() && stage == Stage::FlushingSlots;
+    return file.header.count + (is_ahead ? batch : 0);
+  }
   File* find(uint64_t name);
 
   // --- keys and queries (index_file.cc) --------------------------------------------------------------------------------------------------------
@@ -75,6 +80,7 @@ struct Index::Impl {
   File& writing_file(Ctx& ctx);
   void map(Ctx& ctx, File& file, What what);
   void prepare(Ctx& ctx, File& file, Range range);
+  void settle_found(Ctx& ctx, File& file);
   void plan_slots(const File& file);
   void write_entries(Ctx& ctx, File& file);
   void write_slots(Ctx& ctx, File& file);

@@ -1,4 +1,4 @@
-// The look at index files at start: what their headers say, and what an interrupted round left behind the newest one's count.
+// The look at index files at start: what their headers say, and what an interrupted round left behind a file's count.
 
 #include "core/store/index_impl.h"
 
@@ -82,13 +82,9 @@ bool Index::Impl::load_header(Ctx& ctx, File& file) {
     return false;
   }
   file.durable_count = file.header.count;
-  if (load_index + 1 == files.size()) {
-    load_phase = LoadPhase::Scan;
-    scan_number = file.header.count;
-    return true;
-  }
-  unmap(ctx, file);
-  ++load_index;
+  // Older files are full, unless a crash came between the last entries of one and its header.
+  load_phase = LoadPhase::Scan;
+  scan_number = file.header.count;
   return true;
 }
 
@@ -119,6 +115,8 @@ bool Index::Impl::scan(Ctx& ctx, File& file) {
   // Slots are prepared before the first entry is stored.
   file.are_slots_prepared = file.header.count > 1;
   if (!file.are_slots_prepared) file.header = {};
+  if (load_index + 1 < files.size()) unmap(ctx, file);
+  load_phase = LoadPhase::Header;
   ++load_index;
   return true;
 }

@@ -70,6 +70,10 @@ void Index::Impl::drive(Ctx& ctx) {
 
 bool Index::Impl::gather(Ctx& ctx) {
   if (!removals.empty() || removals_out != 0) return false;   // a rebuild's old files go first
+  if (!files.empty() && files.back()->header.count > files.back()->durable_count) {
+    settle_found(ctx, *files.back());
+    return false;
+  }
   File& file = writing_file(ctx);
   file.last_used = ctx.now.monotonic;
   if (file.is_mapping) return false;   // on_mapped goes on here
@@ -114,6 +118,18 @@ bool Index::Impl::gather(Ctx& ctx) {
   ctx.out.warm(ticket, slices);
   batch = 0;
   return false;
+}
+
+// What an interrupted round left behind the count is made durable and counted before anything is built on it: a later crash must not
+// take away entries of a file that others follow.
+void Index::Impl::settle_found(Ctx& ctx, File& file) {
+  file.last_used = ctx.now.monotonic;
+  if (file.is_mapping) return;
+  if (!file.is_mapped) return map(ctx, file, What::MapWrite);
+  batch = 0;
+  slots_taken = 0;
+  stage = Stage::FlushingSlots;
+  flush(ctx, file, {0, entry_at(file.header.count)});
 }
 
 // Which slots change, to what, and what each entry links to: entries of one slot form a chain, its old value last.
@@ -310,7 +326,8 @@ void Index::Impl::flushed(Ctx& ctx, File& file, Range range) {
     case Stage::Gathering: return;
     case Stage::FlushingEntries: {
       const uint64_t page = limits::kPageBytes;
-      const Range done{std::max(range.begin, entry_at(file.header.count)) / page * page, range.end / page * page};
+      // Full pages behind the writer; the one that slots and entries share stays.
+      const Range done{std::max(std::max(range.begin, entry_at(file.header.count)) / page, (entry_at(0) + page - 1) / page) * page, range.end / page * page};
       write_slots(ctx, file);
       stage = Stage::FlushingSlots;
       flush(ctx, file, {slot_at(slots.front().slot), slot_at(slots.back().slot) + kIndexSlotBytes});

@@ -37,7 +37,7 @@ std::string play(uint64_t seed, int actions) {
       world.step([&](Ctx& ctx) { world.queues->pump(ctx); });
     } else if (what < 88) {
       const std::string difference = world.difference(world.dispatched);
-      if (!difference.empty()) return "alive: " + difference;
+      if (!difference.empty() && !world.driver.was_killed()) return "alive: " + difference;
     } else if (what < 92) {
       world.driver.arm_kill(1 + draw.below(20));
     } else {
@@ -57,6 +57,7 @@ std::string play(uint64_t seed, int actions) {
     }
     if (world.driver.halted()) return "halted: " + world.driver.halted()->text();
   }
+  world.driver.arm_kill(0);
   world.dispatch();
   world.settle();
   const std::string difference = world.difference(world.records.size());

@@ -48,13 +48,14 @@ class MemoryDriver : public MemoryEye {
     body(ctx);
     finish_kill();
     last_text_ = out_.text();
-    wants_step_again_ = out_.wants_step_again();
+    wants_step_again_ = out_.wants_step_again() && !was_killed();
+    if (was_killed()) return;   // nothing that comes later happened
     if (out_.halted() != nullptr) { halted_ = *out_.halted(); return; }
     for (Request& request : out_.requests()) std::visit([&](auto& r) { take(r); }, request);
   }
   // Carries out one request in flight and says what came of it; nothing when none is left. Borrowed bytes live until the next call.
   std::optional<Input> complete_one() {
-    if (flights_.empty()) return {};
+    if (flights_.empty() || was_killed()) return {};
     const size_t index = is_in_order ? 0 : prng.below(flights_.size());
     Flight flight = std::move(flights_[index]);
     flights_.erase(flights_.begin() + static_cast<ptrdiff_t>(index));
@@ -90,8 +91,9 @@ class MemoryDriver : public MemoryEye {
   }
   // The process dies, the machine does not: everything stored is kept.
   void kill() { wake(); }
-  // Arms a kill inside the n-th writable() from now (1: the next): when reached, the image of that moment is kept aside with any subset
-  // of the words then written; the node goes on unknowing. was_killed() then tells, and take_kill_image() makes that image the disk.
+  // Arms a kill inside the n-th writable() from now (1: the next; 0: none): when reached, the image of that moment is kept aside with any subset
+  // of the words then written; the step goes on unknowing and nothing is carried out any more. was_killed() then tells, and take_kill_image() makes that image
+  // the disk.
   void arm_kill(uint64_t writables) { kill_countdown_ = writables; kill_image_.reset(); }
   bool was_killed() const { return kill_image_.has_value() && !kill_range_file_; }
   void take_kill_image() {

@@ -106,10 +106,11 @@ class QueueWorld {
         is_done = queues->read(ctx, topic, QueueId(queue), from, count, token, out);
         pump(ctx);
       });
-      if (is_done || driver.halted()) return;
+      if (is_done || driver.halted() || driver.was_killed()) return;
       bool is_ready = false;
       while (!is_ready) {
         for (const uint64_t ready : queues->take_ready()) is_ready |= ready == token;
+        if (!is_ready && driver.was_killed()) return;
         if (!is_ready) CHECK(turn(), "token {} is never answered", token);
       }
     }
