@@ -85,6 +85,7 @@ class SimDisk {
   void process_gone();
   SimDisk clone() const;             // without what is in flight or open; counts nothing
 
+  struct Place { std::string path; uint64_t offset = 0; };
   // --- what oracles ask -----------------------------------------------------------------------------------------------------------
   // The end of the longest [range.begin, x) that a power loss now would certainly preserve: name, size and bytes; range.begin if none.
   uint64_t durable_prefix(std::string_view path, Range range) const;
@@ -94,11 +95,12 @@ class SimDisk {
   Bytes contents(std::string_view path) const;     // empty when missing
   uint64_t digest() const;                         // of all names and contents seen
   uint64_t undurable_pages() const;
+  // A clean page of an open file that differs from the medium: somebody stored to it without writable(). Costs a look at every page.
+  std::optional<Place> undeclared_store() const;
   const DiskProfile& profile() const { return profile_; }
 
   // --- faults -----------------------------------------------------------------------------------------------------------------------
   // A random page without unflushed bytes of a random file whose path contains `text`; nothing when there is none.
-  struct Place { std::string path; uint64_t offset = 0; };
   std::optional<Place> make_unreadable(std::string_view text, Prng& prng);
   // Flips one bit there, on the medium and in the cache.
   bool rot(std::string_view text, Prng& prng);

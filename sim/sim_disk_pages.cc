@@ -13,6 +13,7 @@ constexpr size_t kLandedMax = 3;  // versions kept per page: enough for every sh
 
 // First offset in [begin, end) where a and b differ; end when they do not.
 uint64_t first_difference(const uint8_t* a, const uint8_t* b, uint64_t begin, uint64_t end) {
+  if (begin >= end || std::memcmp(a + begin, b + begin, end - begin) == 0) return end;
   for (uint64_t i = begin; i < end; ++i) {
     if (a[i] != b[i]) return i;
   }
@@ -298,6 +299,19 @@ uint64_t SimDisk::undurable_pages() const {
   uint64_t pages = 0;
   for (const Inode inode : with_dirty_) pages += file(inode).dirty.size();
   return pages;
+}
+
+std::optional<SimDisk::Place> SimDisk::undeclared_store() const {
+  for (const auto& [inode, f] : files_) {
+    if (f.opens == 0) continue;
+    for (uint64_t page = 0; page < f.touched.size(); ++page) {
+      if (!f.touched[page] || f.dirty.count(page) != 0 || f.lost.count(page) != 0) continue;
+      const uint64_t at = page * kPageBytes, end = at + page_length(f, page);
+      const uint64_t differs = first_difference(f.seen.get() + at, f.medium.get() + at, 0, end - at);
+      if (at + differs < end) return Place{f.path, at + differs};
+    }
+  }
+  return std::nullopt;
 }
 
 // --- faults of the medium -------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ namespace fulmar::sim {
 namespace {
 
 
+constexpr uint64_t kUndeclaredEvery = 1024;  // steps between two looks at every clean page
+
 struct CallOf {
   CallKind kind = CallKind::Any;  // Any: not an I/O call
   FileId file;
@@ -77,6 +79,7 @@ SimDriver::~SimDriver() = default;
 
 void SimDriver::end(bool is_with_host) {
   is_over_ = true;
+  check_undeclared();
   node_.reset();
   if (!is_with_host) {
     for (auto& [id, operation] : operations_) {
@@ -183,6 +186,7 @@ void SimDriver::run_step() {
   node_->step(moment, inputs_, outbox_);
   is_in_step_ = false;
   engine_.mix(trace_.step_hash());
+  if (trace_.step() % kUndeclaredEvery == 0) check_undeclared();
   if (crashing_) return finish_crash();
   if (outbox_.halted() != nullptr) {
     engine_.mix(outbox_.halted()->text());
@@ -256,6 +260,7 @@ void SimDriver::on_writable(MappedFile& file, Range range) {
   if (!is_in_step_) fail(fmt::format("writable [{}, {}) of {} outside of a step", range.begin, range.end, open.path));
   if (!host_.disk.is_allocated(open.inode, range)) fail(fmt::format("store to blocks of {} that were never prepared: [{}, {})", open.path, range.begin, range.end));
   if (open.slices > 0) check_slices(id, range, "store");
+  check_prepares(id, range);
   open.warm.add(range);
   const auto copy_now = [&](FileId which, Range r) {
     const uint8_t* base = DriverAccess::base(files_.at(which));
@@ -266,14 +271,27 @@ void SimDriver::on_writable(MappedFile& file, Range range) {
     if (!crash_after_) crash_after_ = copy_now(crash_range_.file, crash_range_.range);
     undo_.push_back({id, range, copy_now(id, range)});
   }
-  const uint64_t nth = count_call({who_, engine_.now(), 0, CallKind::Writable, id, open.path, range, {}, range.size()});
   host_.disk.note_store(open.inode, range);
-  if (!crashing_ && is_crashing(CallKind::Writable, nth)) {
+  if (crashing_) return;
+  const uint64_t nth = count_call({who_, engine_.now(), 0, CallKind::Writable, id, open.path, range, {}, range.size()});
+  if (is_crashing(CallKind::Writable, nth)) {
     crash_range_ = {id, range, copy_now(id, range)};
     crash_after_.reset();
     undo_.clear();
     crash_report_ = {};
   }
+}
+
+void SimDriver::check_prepares(FileId file, Range range) {
+  for (const auto& [id, operation] : operations_) {
+    const auto* prepare = std::get_if<request::Prepare>(&operation.request);
+    if (prepare == nullptr || prepare->file != file || prepare->range.begin >= range.end || range.begin >= prepare->range.end) continue;
+    return fail(fmt::format("store to [{}, {}) of file {}, whose preparation is not done", range.begin, range.end, file));
+  }
+}
+
+void SimDriver::check_undeclared() {
+  if (const auto place = host_.disk.undeclared_store()) fail(fmt::format("{} changed at {} without writable()", place->path, place->offset));
 }
 
 void SimDriver::on_view(const MappedFile& file, Range range) {
@@ -316,6 +334,7 @@ void SimDriver::finish_crash() {
 }
 
 void SimDriver::on_event(const TraceRecord& record) {
+  if (crashing_) return;  // what the node says after its death is not heard
   engine_.tell_observers([&](WorldObserver& o) { o.on_trace(engine_.world, who_, record); });
   if (!account_.is_event_watched) return;
   const uint64_t nth = ++account_.events_of[record.info->id];

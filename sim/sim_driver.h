@@ -113,6 +113,8 @@ class SimDriver final : public NetworkUser, public MemoryEye, public TraceSink {
   void finish_crash();
   uint64_t count_call(const IoCall& call);
   void fail(std::string sentence);
+  void check_prepares(FileId file, Range range);
+  void check_undeclared();
 
   // sim_driver_files.cc
   void start(const Request& request, Duration delay);       // or wait its turn

@@ -213,6 +213,7 @@ void SimNetwork::resume(uint64_t end) {
   Connection& c = connection_of(end);
   c.sides[end % 2].is_paused = false;
   hand_over(c, static_cast<int>(1 - end % 2));
+  drop_if_over(end / 2);
 }
 
 void SimNetwork::close(uint64_t end) {
@@ -320,6 +321,7 @@ void SimNetwork::reset_between(HostId a, HostId b) {
   for (auto& [id, c] : connections_) {
     const bool is_theirs = (c->sides[0].host == a && c->sides[1].host == b) || (c->sides[0].host == b && c->sides[1].host == a);
     if (!is_theirs) continue;
+    engine_.faults.mattered(FaultClass::Reset);
     for (int side = 0; side < 2; ++side) {
       const Duration travel = latency(c->halves[1 - side]);
       later(travel, What::Break, c->end(side), Errc::Reset);
@@ -348,11 +350,14 @@ void SimNetwork::slow_receiver(Life who, bool is_slow) {
     return;
   }
   if (slow_.erase(who) == 0) return;
+  std::vector<uint64_t> over;
   for (auto& [id, c] : connections_) {
     for (int side = 0; side < 2; ++side) {
       if (c->sides[side].who == who) hand_over(*c, 1 - side);
     }
+    over.push_back(id);
   }
+  for (const uint64_t id : over) drop_if_over(id);
 }
 
 void SimNetwork::host_up(HostId host, bool is_up) {

@@ -38,7 +38,7 @@ void SimNetwork::take(Connection& c, int side) {
     half.sends.pop_front();
     mine.user->on_sent(c.end(side), ticket, {});
     if (profile_.reset_per_send.numerator > 0 && half.latency_draws.chance(profile_.reset_per_send)) {
-      engine_.faults.fired(FaultClass::Reset);
+      engine_.faults.fired(FaultClass::Reset, true);
       for (int end = 0; end < 2; ++end) {
         const Duration travel = latency(c.halves[1 - end]);
         later(travel, What::Break, c.end(end), Errc::Reset);
@@ -187,7 +187,6 @@ void SimNetwork::stalled(Connection& c, int side) {
 void SimNetwork::break_end(Connection& c, int side, Errc why) {
   Connection::Side& mine = c.sides[side];
   if (!mine.is_open) return;
-  if (why == Errc::Reset) engine_.faults.mattered(FaultClass::Reset);
   mine.is_open = false;
   NetworkUser* user = std::exchange(mine.user, nullptr);
   auto& sends = c.halves[side].sends;
