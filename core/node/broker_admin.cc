@@ -158,6 +158,8 @@ void Broker::register_with(Ctx& ctx, size_t index) {
   c.is_complete = server.needs_topics || server.version_known != c.topics_version;
   if (c.is_complete) {
     c.topics = store_.meta().topics("", store_.meta().topic_count());
+    // By its route a client finds every broker, also one that has no topic yet.
+    c.topics.push_back({std::string(kMetaTopic), 1, 1, kPermRead});
     if (config_.is_topic_auto_created) c.topics.push_back({std::string(kDefaultTopic), config_.default_topic_queues, config_.default_topic_queues, kPermRead | kPermWrite | kPermInherit});
   }
   server.version_sent = c.topics_version;
