@@ -4,7 +4,7 @@
 // older one.
 //
 //   slot: magic "FULMCKPT" 8 · version 4 · flags 4 (1: clean stop) · sequence 8 · flushed 8 · append limit 8 · derived 8 · queue entries 8 ·
-//         index entries 8 · newest stamp 8 · log begin 8 · crc32 of the bytes before 4
+//         index entries 8 · newest stamp 8 · log begin 8 · zeros 8 · crc32 of the bytes before 4
 //
 // The append limit promises that no byte of the log at or behind it was ever stored, so it is made durable before appends pass the old one.
 
