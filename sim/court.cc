@@ -176,7 +176,7 @@ void Court::demand_delivery() {
 void Court::tick() {
   const int64_t now = world_.now().ns;
   answers_.at(now);
-  liveness_.at(now, undelivered());
+  if (liveness_.is_overdue(now)) liveness_.at(now, undelivered());
   if (scenario_.oracles.expects_prompt) check_promptness();
 }
 

@@ -125,8 +125,9 @@ void SimDisk::commit_flush(FlushOp& op) {
   for (auto& [page, captured] : op.pages) {
     const auto dirty = f.dirty.find(page);
     if (captured.next_store != 0) {
+      // A flush that began later may have come home first: what it put there is newer.
+      if (dirty == f.dirty.end() || dirty->second.first_store >= captured.next_store) continue;
       land(f, page, captured.bytes.data());
-      if (dirty == f.dirty.end()) continue;
       // What landed before the capture can not come back.
       std::erase_if(dirty->second.landed, [next = captured.next_store](const Landed& l) { return l.store < next; });
       dirty->second.first_store = captured.next_store;

@@ -19,7 +19,7 @@ namespace {
 constexpr int kSecondsPerSeedMax = 60;
 
 struct Killer { std::string profile; Seed seed; std::string oracle; };
-struct Fate { std::string name, wanted, oracle, other; Killer killer; uint64_t tried = 0, fired = 0; bool is_killed = false; };
+struct Hunt { std::string name, wanted, oracle, other; Killer killer; uint64_t tried = 0, fired = 0; bool is_killed = false; };
 
 // Lines "name profile seed oracle"; '#' begins a comment.
 std::map<std::string, std::vector<Killer>> read_killers(const std::string& path) {
@@ -52,34 +52,34 @@ Killer try_seed(const mutants::Description& mutant, const std::string& profile, 
   return out;
 }
 
-Fate hunt(const mutants::Description& mutant, const std::vector<Killer>& remembered, uint64_t seeds_max) {
-  Fate fate{mutant.name, mutant.oracle, {}, {}, {}, 0, 0, false};
+Hunt hunt(const mutants::Description& mutant, const std::vector<Killer>& remembered, uint64_t seeds_max) {
+  Hunt hunted{mutant.name, mutant.oracle, {}, {}, {}, 0, 0, false};
   const auto attempt = [&](const std::string& profile, Seed seed) {
-    ++fate.tried;
-    const Killer killer = try_seed(mutant, profile, seed, fate.fired);
+    ++hunted.tried;
+    const Killer killer = try_seed(mutant, profile, seed, hunted.fired);
     if (killer.oracle == "-") return false;
     if (killer.oracle == mutant.oracle) {
-      fate.killer = killer;
-      fate.is_killed = true;
+      hunted.killer = killer;
+      hunted.is_killed = true;
       return true;
     }
-    if (fate.other.empty()) {
-      fate.other = killer.oracle;
-      fate.killer = killer;
+    if (hunted.other.empty()) {
+      hunted.other = killer.oracle;
+      hunted.killer = killer;
     }
     return false;
   };
   for (const Killer& killer : remembered) {
-    if (attempt(killer.profile, killer.seed)) return fate;
+    if (attempt(killer.profile, killer.seed)) return hunted;
   }
   static const char* const kOrder[] = {"store", "mixed", "store", "network", "store", "calm"};
   for (uint64_t i = 0; i < seeds_max; ++i) {
-    if (attempt(kOrder[i % std::size(kOrder)], Seed{9'000 + i})) return fate;
+    if (attempt(kOrder[i % std::size(kOrder)], Seed{9'000 + i})) return hunted;
   }
-  return fate;
+  return hunted;
 }
 
-nlohmann::json to_json(const Fate& f) {
+nlohmann::json to_json(const Hunt& f) {
   return {{"name", f.name}, {"oracle", f.wanted}, {"killed", f.is_killed}, {"other", f.other}, {"profile", f.killer.profile}, {"seed", fmt::format("{}", f.killer.seed.value)},
           {"tried", f.tried}, {"fired", f.fired}};
 }
@@ -93,30 +93,30 @@ int mutants_verb(const MutantsOptions& options) {
   }
   if (all.empty()) return std::fprintf(stderr, "no mutant has '%s' in its name\n", options.only.c_str()), kWrongUsage;
   std::map<std::string, std::vector<Killer>> killers = read_killers(options.file);
-  std::vector<nlohmann::json> fates;
+  std::vector<nlohmann::json> hunts;
   uint64_t given = 0, survived = 0;
   Workers workers(options.jobs > 0 ? options.jobs : default_jobs(), 3600, [&](uint64_t i) { return to_json(hunt(all[i], killers[all[i].name], options.seeds)).dump(); });
   workers.run([&]() -> std::optional<uint64_t> { return given < all.size() ? std::optional(given++) : std::nullopt; },
               [&](const WorkAnswer& answer) {
-                nlohmann::json fate = answer.is_crashed ? to_json(Fate{all[answer.number].name, all[answer.number].oracle, {}, "harness", {}, 0, 0, false}) : nlohmann::json::parse(answer.text);
-                const bool is_killed = fate["killed"];
+                nlohmann::json hunted = answer.is_crashed ? to_json(Hunt{all[answer.number].name, all[answer.number].oracle, {}, "harness", {}, 0, 0, false}) : nlohmann::json::parse(answer.text);
+                const bool is_killed = hunted["killed"];
                 if (!is_killed) ++survived;
-                const std::string other = fate["other"];
+                const std::string other = hunted["other"];
                 if (!options.is_json) {
-                  const std::string state = is_killed ? fmt::format("killed by {}", fate["oracle"].get<std::string>())
-                                            : other.empty() ? "SURVIVED" : fmt::format("KILLED BY {} ONLY, wanted {}", other, fate["oracle"].get<std::string>());
-                  std::printf("%-34s %-32s %s seed %s, %lu tried, fired %lu\n", fate["name"].get<std::string>().c_str(), state.c_str(), fate["profile"].get<std::string>().c_str(),
-                              fate["seed"].get<std::string>().c_str(), fate["tried"].get<unsigned long>(), fate["fired"].get<unsigned long>());
+                  const std::string state = is_killed ? fmt::format("killed by {}", hunted["oracle"].get<std::string>())
+                                            : other.empty() ? "SURVIVED" : fmt::format("KILLED BY {} ONLY, wanted {}", other, hunted["oracle"].get<std::string>());
+                  std::printf("%-34s %-32s %s seed %s, %lu tried, fired %lu\n", hunted["name"].get<std::string>().c_str(), state.c_str(), hunted["profile"].get<std::string>().c_str(),
+                              hunted["seed"].get<std::string>().c_str(), hunted["tried"].get<unsigned long>(), hunted["fired"].get<unsigned long>());
                   std::fflush(stdout);
                 }
-                fates.push_back(std::move(fate));
+                hunts.push_back(std::move(hunted));
               });
-  if (options.is_json) std::printf("%s\n", nlohmann::json(fates).dump().c_str());
-  else std::printf("mutants %zu, killed by the named oracle %zu, not %lu\n", fates.size(), fates.size() - survived, static_cast<unsigned long>(survived));
+  if (options.is_json) std::printf("%s\n", nlohmann::json(hunts).dump().c_str());
+  else std::printf("mutants %zu, killed by the named oracle %zu, not %lu\n", hunts.size(), hunts.size() - survived, static_cast<unsigned long>(survived));
   if (options.is_updating) {
-    for (const auto& fate : fates) {
-      if (!fate["killed"]) continue;
-      killers[fate["name"]] = {{fate["profile"], Seed{std::stoull(fate["seed"].get<std::string>())}, fate["oracle"]}};
+    for (const auto& hunted : hunts) {
+      if (!hunted["killed"]) continue;
+      killers[hunted["name"]] = {{hunted["profile"], Seed{std::stoull(hunted["seed"].get<std::string>())}, hunted["oracle"]}};
     }
     std::ofstream out(options.file);
     out << "# Seeds that killed a planted bug: name, profile, seed, oracle. Written by `fulmar-sim mutants --update`; tried first.\n";

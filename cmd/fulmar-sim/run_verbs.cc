@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "core/base/marks.h"
 #include "report.h"
 #include "sim/swarm.h"
 #include "verbs.h"

@@ -128,6 +128,7 @@ class Checker {
 
   void read_checkpoint_file() {
     const auto it = files_.find(options_.root + "/checkpoint");
+    if (report_.log_end == report_.log_begin && !options_.is_clean) return;   // nothing was ever appended
     if (it == files_.end()) return problem("there is no checkpoint");
     const std::optional<CheckpointClaim> claim = read_checkpoint(it->second);
     if (!claim) return problem("the checkpoint has no good slot");
@@ -231,9 +232,9 @@ uint64_t StoreReport::record_count() const {
 std::optional<CheckpointClaim> read_checkpoint(Bytes page) {
   std::optional<CheckpointClaim> best;
   for (const size_t at : {size_t{1024}, size_t{2048}}) {
-    if (page.size() < at + 84) continue;
-    const Bytes slot = page.subspan(at, 84);
-    if (as_text(slot.first(8)) != "FULMCKPT" || load_be<uint32_t>(slot.data() + 80) != plain_crc32(slot.first(80))) continue;
+    if (page.size() < at + 92) continue;
+    const Bytes slot = page.subspan(at, 92);
+    if (as_text(slot.first(8)) != "FULMCKPT" || load_be<uint32_t>(slot.data() + 88) != plain_crc32(slot.first(88))) continue;
     Reader in(slot.subspan(8));
     in.skip(4);
     CheckpointClaim claim;

@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace fulmar::sim {
 
 void Liveness::expect(std::string what, int64_t now_ns, int64_t bound_ns) { open_.push_back({std::move(what), now_ns, now_ns + bound_ns}); }
 
 void Liveness::came_true(std::string_view what) {
   std::erase_if(open_, [&](const Open& open) { return open.what == what; });
+}
+
+bool Liveness::is_overdue(int64_t now_ns) const {
+  return std::any_of(open_.begin(), open_.end(), [&](const Open& open) { return now_ns >= open.by_ns; });
 }
 
 void Liveness::at(int64_t now_ns, const std::string& state) {

@@ -16,7 +16,7 @@ class Liveness {
   void came_true(std::string_view what);
   // Called as time passes; `state` says how things stand.
   void at(int64_t now_ns, const std::string& state);
-  bool is_waiting() const { return !open_.empty(); }
+  bool is_overdue(int64_t now_ns) const;
 
  private:
   struct Open { std::string what; int64_t from_ns, by_ns; };

@@ -36,7 +36,7 @@ struct FsckTest : testing::Test {
     store_be<uint32_t>(slot + 12, 1);
     const uint64_t values[] = {1, flushed, limit, derived};
     for (size_t i = 0; i < 4; ++i) store_be(slot + 16 + 8 * i, values[i]);
-    store_be(slot + 80, plain_crc32({slot, 80}));
+    store_be(slot + 88, plain_crc32({slot, 88}));
   }
   StoreReport check() {
     StoreFiles views;
