@@ -235,7 +235,7 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
     recovered(b, record.values[1]);
   } else if (id == kBrokerServing) {
     b.is_serving = true;
-    check_store(b, false, "after a recovery");
+    check_store(b, false, "after a recovery", record.values[1]);
   } else if (id == kRotFound) {
     b.is_damaged = true;
     violated("O17", fmt::format("{} takes its log for damaged, which nobody damaged: {}", name, record.describe()));
@@ -328,7 +328,7 @@ uint64_t Court::durable_limit(const BrokerFacts& b) {
   return claim ? claim->append_limit : 0;
 }
 
-void Court::check_store(const BrokerFacts& b, bool is_clean, std::string_view when) {
+void Court::check_store(const BrokerFacts& b, bool is_clean, std::string_view when, std::optional<uint64_t> log_end) {
   const SimDisk& disk = world_.disk(b.host);
   StoreFiles files;
   for (const std::string& path : disk.files()) files.emplace(path, disk.contents(path));
@@ -336,9 +336,13 @@ void Court::check_store(const BrokerFacts& b, bool is_clean, std::string_view wh
   options.index_slots = b.geometry.index_slots;
   options.index_entries = b.geometry.index_entries;
   options.is_clean = is_clean;
+  options.may_be_torn = !is_clean;
   const StoreReport report = fsck(files, options);
   for (const std::string& problem : report.problems) {
     violated("O20", fmt::format("the store of {} {}: {}", b.geometry.name, when, problem));
+  }
+  if (log_end && report.log_end != *log_end) {
+    violated("O20", fmt::format("the log of {} {} ends at {}, and can be read up to {}", b.geometry.name, when, *log_end, report.log_end));
   }
 }
 

@@ -77,7 +77,7 @@ class Court final : public WorldObserver, private Verdicts {
   uint64_t duplicated() const { return duplicated_; }
   void tick();
   // The whole store of a broker as it stands, by the second reader. With is_clean, everything derived is compared too.
-  void check_store(const BrokerFacts& broker, bool is_clean, std::string_view when);
+  void check_store(const BrokerFacts& broker, bool is_clean, std::string_view when, std::optional<uint64_t> log_end = {});
   void fail(std::string_view oracle, std::string sentence) { violated(oracle, std::move(sentence)); }
 
   // --- WorldObserver ------------------------------------------------------------------------------------------------------------------

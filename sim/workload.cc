@@ -242,7 +242,6 @@ void Workload::on_sent(const std::vector<MessageId>& ids, const std::string& top
 void Workload::begin_probe() {
   // A broker that was away when a topic was made gets it now.
   for (const std::string& topic : topics_) {
-    if (plan_.is_created_by_sending) break;
     ++probes_open_;
     ask_until(
         reader_client(), [this, topic] { return Command(command::CreateTopic{.topic = topic, .read_queues = plan_.queues, .write_queues = plan_.queues}); },

@@ -40,8 +40,6 @@ void Workload::read_queue_of(const QueueKey& queue) {
   ask_until(
       reader_client(), [queue] { return Command(command::QueryQueue{.topic = queue.topic, .queue_id = queue.queue_id, .broker = queue.broker}); },
       [this, queue](const Reply& reply) {
-        const auto* refusal = std::get_if<Refusal>(&reply);
-        if (plan_.is_created_by_sending && refusal != nullptr && refusal->code == Code::TopicNotExist) return question_done(), true;
         const auto* range = std::get_if<reply::Queue>(&reply);
         if (range == nullptr) return false;
         auto read = std::make_shared<QueueRead>(QueueRead{queue, range->min.value(), range->max.value(), range->min.value(), {}});

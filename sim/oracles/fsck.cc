@@ -19,7 +19,7 @@ class Checker {
   Checker(const StoreFiles& files, const FsckOptions& options) : files_(files), options_(options) {}
   StoreReport run() {
     read_log();
-    if (!options_.may_be_torn) read_checkpoint_file();
+    read_checkpoint_file();
     if (options_.is_clean) {
       read_queues();
       read_index();

@@ -19,7 +19,7 @@ struct FsckOptions {
   std::string root = "store";
   uint64_t index_slots = 0, index_entries = 0;  // geometry; 0 slots: the index is not looked at
   bool is_clean = false;                        // stopped in order: everything derived must be complete
-  bool may_be_torn = false;                     // a crash image before recovery: the log may end in anything
+  bool may_be_torn = false;                     // not stopped in order: behind the log's end may stand anything that is no record
 };
 
 struct LogRecord {
