@@ -137,7 +137,8 @@ void UvDriver::collect() {
   for (Posted& posted : taken_) inputs_.emplace_back(Told{posted.call, posted.make()});
 }
 
-// libuv counts milliseconds: rounded up, for a step that comes early finds nothing to do.
+// libuv counts milliseconds: rounded up, for a step that comes early finds nothing to do. It also fires timers before it polls, and with
+// none left it would then poll for ever: so a fired one ends the turn.
 void UvDriver::arm_timer(Monotonic deadline) {
   if (deadline == armed_for_) return;
   armed_for_ = deadline;
@@ -148,8 +149,11 @@ void UvDriver::arm_timer(Monotonic deadline) {
   uv_update_time(&loop_);
   const int64_t left_ns = std::max<int64_t>((deadline - read_moment().monotonic).ns, 0);
   timer_.data = this;
-  uv_timer_start(&timer_, [](uv_timer_t* timer) { static_cast<UvDriver*>(timer->data)->armed_for_ = Monotonic::never(); },
-                 static_cast<uint64_t>((left_ns + 999'999) / 1'000'000), 0);
+  const auto on_fired = [](uv_timer_t* timer) {
+    static_cast<UvDriver*>(timer->data)->armed_for_ = Monotonic::never();
+    uv_stop(timer->loop);
+  };
+  uv_timer_start(&timer_, on_fired, static_cast<uint64_t>((left_ns + 999'999) / 1'000'000), 0);
 }
 
 std::unique_ptr<Outcome> UvDriver::step() {

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <future>
 #include <thread>
 
 #include "net/host.h"
@@ -61,6 +63,17 @@ TEST(UvDriver, AStopThatIsNotHeardEndsInATimeOut) {
   const Outcome outcome = driver.run();
   EXPECT_EQ(outcome.kind, Outcome::Kind::Halted);
   EXPECT_EQ(outcome.error.code, Errc::TimedOut);
+}
+
+// A deadline that passes between the step that names it and the poll is still a deadline.
+TEST(UvDriver, ShortSleepsEnd) {
+  ScriptNode::Main main = [](ScriptNode& n) -> Script {
+    for (int64_t us = 0; us < 1500; us += 5) co_await n.sleep(Duration::nanoseconds(us * 1000));
+  };
+  UvDriver driver(factory(main), {});
+  auto outcome = std::async(std::launch::async, [&driver] { return driver.run(); });
+  if (outcome.wait_for(std::chrono::seconds(30)) != std::future_status::ready) driver.abandon();
+  EXPECT_EQ(outcome.get().kind, Outcome::Kind::Stopped);
 }
 
 TEST(UvDriver, AFactoryThatCannotEndsAtOnce) {
