@@ -19,7 +19,8 @@ start_broker() {
   broker=$started
 }
 
-# One message at a time, so that each write to the client answers the read before it. The first exchange of a connection is the hello.
+# One message at a time, so that each write to the client answers the read before it. The first exchange of a connection is the hello,
+# which may have come together with the first message: 299 are left.
 start_broker order 0
 : >"$work/acks"
 seq -f "line %g" 300 >"$work/lines"
@@ -36,7 +37,7 @@ check_order() {
       if (reads[$2] > 1 && answered[$2] != read_at[$2]) { writes++; if (covered < read_at[$2]) early++ }
       answered[$2] = read_at[$2]
     }
-    END { printf "answers %d early %d\n", writes, early; exit !(writes >= 300 && early == 0) }' "$work/shim.log"
+    END { printf "answers %d early %d\n", writes, early; exit !(writes >= 299 && early == 0) }' "$work/shim.log"
 }
 if [ "${1:-}" = --self-test ]; then
   if check_order; then fail "an ASYNC_FLUSH broker passed the check: it cannot fail"; fi

@@ -6,7 +6,7 @@ fulmar=${FULMAR_BIN:-$PWD/build/release/bin/fulmar}
 work=$(mktemp -d)
 pids=()
 cleanup() {
-  for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do kill_9 "$pid"; done
   if declare -F cleanup_more >/dev/null; then cleanup_more || true; fi
   rm -rf "$work"
 }
