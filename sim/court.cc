@@ -336,6 +336,7 @@ void Court::check_store(const BrokerFacts& b, bool is_clean, std::string_view wh
   options.index_slots = b.geometry.index_slots;
   options.index_entries = b.geometry.index_entries;
   options.is_clean = is_clean;
+  options.has_crc = b.geometry.has_crc;
   options.may_be_torn = !is_clean;
   const StoreReport report = fsck(files, options);
   for (const std::string& problem : report.problems) {

@@ -229,8 +229,11 @@ void Consumer::on_offset(Ctx& ctx, At at, const Reply& reply) {
     queue.position = stored->offset;
     queue.committed = stored->offset;
     ctx.trace.note(QueueStarted{at.subscription->call.value(), at.key->second, queue.position, at.key->first});
-  } else if (stored != nullptr && queue.committed && stored->offset < *queue.committed) {
-    SOMETIMES("client: the broker lost a committed offset", true);
+  } else if (stored != nullptr && stored->offset < queue.position) {
+    // What was consumed and not committed may have been lost with the end of the queue, and its offsets given again: only what the
+    // broker knows to be consumed is safe to pass over.
+    SOMETIMES("client: the broker lost a committed offset", queue.committed && stored->offset < *queue.committed);
+    SOMETIMES("client: went back to the stored offset after a doubt", true);
     ctx.trace.note(QueueMoved{at.subscription->call.value(), at.key->second, queue.position, stored->offset, at.key->first});
     queue.position = stored->offset;
     queue.committed = stored->offset;

@@ -9,7 +9,7 @@
 // second per queue, and at Unsubscribe and Stop. At-least-once: after a crash of the client the batches since the last commit come again.
 //
 // A broker that came back may have lost the end of a queue (ASYNC_FLUSH), and its offsets are clamped to what is left. So after a call
-// to a broker failed, its queues are in doubt: the stored offset is read again, and when it is lower than what we know to be committed,
+// to a broker failed, its queues are in doubt: the stored offset is read again, and when it is lower than the position,
 // the consumer goes back to it. While in doubt it commits nothing, for that would hide the gap.
 
 #include <cstdint>

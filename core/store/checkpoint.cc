@@ -17,7 +17,9 @@ std::optional<CheckpointState> parse_slot(Bytes slot) {
   if (r.u64() != kMagic) return std::nullopt;
   CheckpointState s;
   s.version = r.u32();
-  s.is_clean = (r.u32() & 1) != 0;
+  const uint32_t flags = r.u32();
+  s.is_clean = (flags & 1) != 0;
+  s.has_crc = (flags & 2) != 0;
   s.sequence = r.u64();
   s.flushed = PhysicalOffset(r.u64());
   s.append_limit = PhysicalOffset(r.u64());
@@ -54,7 +56,7 @@ void Checkpoint::encode_slot(MutableBytes slot, const CheckpointState& s) {
   Writer w(slot);
   w.u64(kMagic);
   w.u32(s.version);
-  w.u32(s.is_clean ? 1 : 0);
+  w.u32((s.is_clean ? 1u : 0u) | (s.has_crc ? 2u : 0u));
   w.u64(s.sequence);
   w.u64(s.flushed.value());
   w.u64(s.append_limit.value());

@@ -3,7 +3,7 @@
 // at byte 1024 and 2048, written in turn: the one with a good checksum and the higher sequence counts, so that a torn write leaves the
 // older one.
 //
-//   slot: magic "FULMCKPT" 8 · version 4 · flags 4 (1: clean stop) · sequence 8 · flushed 8 · append limit 8 · derived 8 · queue entries 8 ·
+//   slot: magic "FULMCKPT" 8 · version 4 · flags 4 (1: clean stop, 2: CRC property) · sequence 8 · flushed 8 · append limit 8 · derived 8 · queue entries 8 ·
 //         index entries 8 · newest stamp 8 · log begin 8 · zeros 8 · crc32 of the bytes before 4
 //
 // The append limit promises that no byte of the log at or behind it was ever stored, so it is made durable before appends pass the old one.
@@ -21,6 +21,7 @@ inline constexpr uint32_t kStoreVersion = 1;
 struct CheckpointState {
   uint32_t version = kStoreVersion;
   bool is_clean = false;             // written by a clean stop: appended == flushed == derived
+  bool has_crc = false;              // every record that this life appends carries the CRC property
   uint64_t sequence = 0;
   PhysicalOffset flushed;            // durable log
   PhysicalOffset append_limit;

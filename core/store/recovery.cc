@@ -216,6 +216,7 @@ void Recovery::open(Ctx& ctx) {
   const FileSequence& files = store_.log_.files();
   const std::optional<CheckpointState>& found = checkpoint.found();
   is_clean_ = found && found->is_clean;
+  needs_crc_ = found && found->has_crc;
   SOMETIMES("store: start after a clean stop", is_clean_);
   SOMETIMES("store: start without a checkpoint", !found && !files.files().empty());
   store_.watermarks_.begin = PhysicalOffset(files.begin());
@@ -285,6 +286,7 @@ void Recovery::scan(Ctx& ctx) {
     if (bytes.empty()) return;
     const uint64_t file_end = store_.log_.file_end(PhysicalOffset(at_)).value();
     const ParsedRecord parsed = parse_record(bytes, PhysicalOffset(at_), Verify::Checksums);
+    if (parsed.kind == RecordKind::Message && lacks_crc(parsed)) return end_scan(ctx, "the record's checksum is missing");
     if (parsed.kind == RecordKind::Message) {
       store_.log_.raise_stamp(parsed.record.place.stored);
       at_ += parsed.bytes;
@@ -299,6 +301,13 @@ void Recovery::scan(Ctx& ctx) {
     }
   }
   end_scan(ctx, "end of files");
+}
+
+// The checksum stands at the end of a record, behind everything that it protects but the body: a torn record may have lost both the end of
+// its properties and the checksum that would tell. Where the life that wrote it gave one to every record, one without is torn.
+bool Recovery::lacks_crc(const ParsedRecord& parsed) const {
+  SOMETIMES("store: a torn record has lost its checksum", needs_crc_ && !parsed.record.has_crc_property);
+  return needs_crc_ && !parsed.record.has_crc_property && !MUTANT(MissingChecksumAccepted);
 }
 
 void Recovery::end_scan(Ctx& ctx, const char* why) {
@@ -342,7 +351,7 @@ void Recovery::search(Ctx& ctx) {
     }
     const uint64_t candidate = at_ + static_cast<uint64_t>(hit - bytes.data()) - 4;
     const ParsedRecord parsed = parse_record(bytes.subspan(candidate - at_), PhysicalOffset(candidate), Verify::Checksums);
-    if (parsed.kind == RecordKind::Message && candidate + parsed.bytes <= std::max(search_end_, file_end)) {
+    if (parsed.kind == RecordKind::Message && !lacks_crc(parsed) && candidate + parsed.bytes <= std::max(search_end_, file_end)) {
       if (last_good_end_ == 0) first_good_ = candidate;
       last_good_end_ = candidate + parsed.bytes;
       at_ = last_good_end_;

@@ -54,6 +54,7 @@ class Recovery {
   void mark(Ctx& ctx);
   void scan(Ctx& ctx);
   void end_scan(Ctx& ctx, const char* why);
+  bool lacks_crc(const ParsedRecord& parsed) const;
   void search(Ctx& ctx);
   void judge(Ctx& ctx);
   void cut(Ctx& ctx);
@@ -74,7 +75,7 @@ class Recovery {
   std::vector<FileEntry> queue_files_, index_files_;
   std::vector<std::string> to_remove_;     // segments behind the cut, newest first
   bool has_checkpoint_file_ = false, has_abort_ = false;
-  bool is_clean_ = false, is_damaged_ = false, is_marked_ = false;
+  bool is_clean_ = false, is_damaged_ = false, is_marked_ = false, needs_crc_ = false;
 
   uint64_t from_ = 0;            // F: the scan began here
   uint64_t at_ = 0;              // scan, search, storing again, zeroing: the place

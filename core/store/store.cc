@@ -330,6 +330,7 @@ void Store::pump_rounds(Ctx& ctx) {
 CheckpointState Store::checkpoint_state(bool is_clean) const {
   CheckpointState s;
   s.is_clean = is_clean;
+  s.has_crc = config_.is_crc_property_on;
   s.flushed = watermarks_.flushed;
   s.append_limit = is_clean ? watermarks_.flushed : watermarks_.flushed + ByteCount(config_.async_unflushed_bytes_max);
   s.derived = durable_round_.covers;

@@ -80,6 +80,10 @@ class Checker {
           }
           return report_.log_end = base + bytes.size(), true;
         case RecordOutcome::Kind::Record:
+          if (options_.has_crc && outcome.record.user_properties().size() == outcome.record.properties.size()) {
+            if (!options_.may_be_torn) problem(fmt::format("log byte {}: the record's checksum is missing", base + at));
+            return is_ended_ = true, false;
+          }
           if (static_cast<uint64_t>(outcome.record.physical) != base + at) {
             if (!options_.may_be_torn) problem(fmt::format("log byte {}: the record says that it stands at {}", base + at, outcome.record.physical));
             return is_ended_ = true, false;

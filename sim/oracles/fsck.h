@@ -19,6 +19,7 @@ struct FsckOptions {
   std::string root = "store";
   uint64_t index_slots = 0, index_entries = 0;  // geometry; 0 slots: the index is not looked at
   bool is_clean = false;                        // stopped in order: everything derived must be complete
+  bool has_crc = false;                         // every record carries the CRC property: one without is none
   bool may_be_torn = false;                     // not stopped in order: behind the log's end may stand anything that is no record
 };
 

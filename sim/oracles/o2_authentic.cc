@@ -3,6 +3,17 @@
 #include <fmt/format.h>
 
 namespace fulmar::sim {
+namespace {
+
+// The end of a text, fit for a sentence.
+std::string printable(std::string_view text) {
+  if (text.size() > 120) text.remove_prefix(text.size() - 120);
+  std::string out;
+  for (const char c : text) out += c == 1 ? '=' : c == 2 ? ';' : c >= 32 && c < 127 ? c : '?';
+  return out;
+}
+
+}  // namespace
 
 void Authentic::fail(const Seen& seen, const std::string& what) {
   verdicts_.violated("O2", fmt::format("{} read at {} offset {}: {}", seen.reader, seen.queue.text(), seen.queue_offset, what));
@@ -29,7 +40,9 @@ std::optional<MessageId> Authentic::read(const Seen& seen) {
   std::string_view properties = r.user_properties(), sent = m->properties;
   if (properties.ends_with('\x02')) properties.remove_suffix(1);
   if (sent.ends_with('\x02')) sent.remove_suffix(1);
-  if (properties != sent) fail(seen, fmt::format("properties of {} bytes differ from the {} that were sent", properties.size(), sent.size()));
+  if (properties != sent) {
+    fail(seen, fmt::format("properties of {} bytes differ from the {} that were sent: '{}' instead of '{}'", properties.size(), sent.size(), printable(properties), printable(sent)));
+  }
   fill_body(*m, body_);
   if (!equal(r.body, body_)) fail(seen, fmt::format("body of {} bytes differs from the {} that were sent", r.body.size(), body_.size()));
   return id;
