@@ -13,7 +13,6 @@ namespace fulmar::net {
 
 namespace {
 
-constexpr Monotonic kFired{INT64_MIN};  // armed for nothing that could be asked for: the next arm_timer() does something
 constexpr Duration kStopGrace = Duration::seconds(1);
 
 uint64_t major_faults() {
@@ -139,7 +138,7 @@ void UvDriver::collect() {
 }
 
 // libuv counts milliseconds: rounded up, for a step that comes early finds nothing to do. It also fires timers before it polls, and with
-// none left it would then poll for ever: so a fired one goes on firing, each millisecond, until it is armed anew or stopped.
+// none left it would then poll for ever: so a fired one ends the turn.
 void UvDriver::arm_timer(Monotonic deadline) {
   if (deadline == armed_for_) return;
   armed_for_ = deadline;
@@ -151,10 +150,10 @@ void UvDriver::arm_timer(Monotonic deadline) {
   const int64_t left_ns = std::max<int64_t>((deadline - read_moment().monotonic).ns, 0);
   timer_.data = this;
   const auto on_fired = [](uv_timer_t* timer) {
-    static_cast<UvDriver*>(timer->data)->armed_for_ = kFired;
+    static_cast<UvDriver*>(timer->data)->armed_for_ = Monotonic::never();
     uv_stop(timer->loop);
   };
-  uv_timer_start(&timer_, on_fired, static_cast<uint64_t>((left_ns + 999'999) / 1'000'000), 1);
+  uv_timer_start(&timer_, on_fired, static_cast<uint64_t>((left_ns + 999'999) / 1'000'000), 0);
 }
 
 std::unique_ptr<Outcome> UvDriver::step() {
