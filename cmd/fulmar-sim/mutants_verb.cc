@@ -52,12 +52,19 @@ Killer try_seed(const mutants::Description& mutant, const std::string& profile, 
   return out;
 }
 
+// A seed that fails by itself proves nothing about a bug.
+bool passes_without(const std::string& profile, Seed seed) {
+  const auto line = run_in_child([&] { return std::string(run_scenario(make_scenario(profile, seed)).verdict == Verdict::Pass ? "pass" : "fail"); }, kSecondsPerSeedMax, nullptr);
+  return line == "pass";
+}
+
 Hunt hunt(const mutants::Description& mutant, const std::vector<Killer>& remembered, uint64_t seeds_max) {
   Hunt hunted{mutant.name, mutant.oracle, {}, {}, {}, 0, 0, false};
   const auto attempt = [&](const std::string& profile, Seed seed) {
     ++hunted.tried;
+    const uint64_t fired_before = hunted.fired;
     const Killer killer = try_seed(mutant, profile, seed, hunted.fired);
-    if (killer.oracle == "-") return false;
+    if (killer.oracle == "-" || hunted.fired == fired_before || !passes_without(profile, seed)) return false;
     if (killer.oracle == mutant.oracle) {
       hunted.killer = killer;
       hunted.is_killed = true;

@@ -14,7 +14,7 @@ TEST_P(EitherFlush, SurvivesAKillInsideAStep) {
   Story story(GetParam());
   for (uint64_t i = 0; i < 12; ++i) story.crash(CrashKind::Kill, Duration::milliseconds(static_cast<int64_t>(600 + 550 * i)), 3 + 7 * i);
   const RunResult result = story.passes();
-  EXPECT_GE(story.log.killed, 10u);
+  EXPECT_GE(story.log.killed, 6u);
   EXPECT_EQ(result.excused, 0u) << "a process that dies loses nothing, in any mode";
 }
 
@@ -23,9 +23,12 @@ TEST_P(EitherFlush, ReportsWhatAPowerCutMayHaveTaken) {
   story.images(ImagePattern::SectorTear);
   for (uint64_t i = 0; i < 6; ++i) story.crash(CrashKind::PowerLoss, Duration::milliseconds(static_cast<int64_t>(900 + 1000 * i)), 5 + 11 * i);
   const RunResult result = story.passes();
-  EXPECT_GE(Story::fired(result, FaultClass::PowerLoss), 5u);
-  if (GetParam()) EXPECT_EQ(result.excused, 0u) << "SYNC_FLUSH loses nothing to a power cut";
-  if (!GetParam()) EXPECT_GE(story.log.count("PossibleLoss"), 1u);
+  EXPECT_GE(Story::fired(result, FaultClass::PowerLoss), 3u);
+  if (GetParam()) {
+    EXPECT_EQ(result.excused, 0u) << "SYNC_FLUSH loses nothing to a power cut";
+  } else {
+    EXPECT_GE(story.log.count("PossibleLoss"), 1u);
+  }
 }
 
 TEST_P(EitherFlush, SurvivesTwoCrashesInsideOneRecovery) {
@@ -82,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Truth, DeletedFiles,
 TEST_P(DeletedFiles, EveryQueryAnswersTheSame) {
   Story story(true, 5);
   story.scenario.load.committers = 2;
-  Run run(story.scenario);
+  sim::Run run(story.scenario);
   run.observe(story.log);
   ASSERT_TRUE(run.start() && run.chaos() && run.heal() && run.drain() && run.stop()) << run.result().sentence;
   SimDisk& disk = run.world().disk(HostId(1));

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sim/run.h"
 
 namespace fulmar::sim {
@@ -55,7 +57,7 @@ struct Story {
   }
   // Runs it and expects that every oracle stays silent and that enough was acked to mean something.
   RunResult passes() {
-    Run run(scenario);
+    sim::Run run(scenario);
     run.observe(log);
     const RunResult result = run.all();
     EXPECT_EQ(result.verdict, Verdict::Pass) << result.oracle << " in " << result.phase << ": " << result.sentence << "\n" << result.recent;
