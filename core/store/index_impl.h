@@ -30,10 +30,11 @@ struct Index::Impl {
     Monotonic last_used;
     Residence slots_here, entries_here;   // header and slots; entries
     std::vector<uint64_t> waiting;   // queries that wait for the mapping
-    bool is_here(Range range, Monotonic now) const { return slots_here.covers(range, now) || entries_here.covers(range, now); }
+    bool is_here(Range range, Monotonic now) const { return Residence::cover(range, now, slots_here, entries_here); }
+    // Each keeps its own part only: entries are given back, slots are not.
     void warmed(Range range, uint64_t slots_end, Monotonic now) {
-      if (range.begin < slots_end) slots_here.warmed(range, now);
-      if (range.end > slots_end) entries_here.warmed(range, now);
+      if (range.begin < slots_end) slots_here.warmed({range.begin, std::min(range.end, slots_end)}, now);
+      if (range.end > slots_end) entries_here.warmed({std::max(range.begin, slots_end), range.end}, now);
     }
   };
   // One key in memory, linked by hash as the file's entries are: newest first.

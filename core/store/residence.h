@@ -28,13 +28,20 @@ class Residence {
     if (warm_.size() >= kRangesMax) warm_.erase(warm_.begin());
     warm_.push_back({range, now + limits::kWarmFor});
   }
-  bool covers(Range range, Monotonic now) const {
+  // How far the bytes from `at` on are here without a gap; `at` itself when it is not.
+  uint64_t reach(uint64_t at, Monotonic now) const {
+    uint64_t to = at;
+    if (own_.begin <= at && at < own_.end) to = own_.end;
+    for (const Warm& w : warm_)
+      if (w.until > now && w.range.begin <= at && at < w.range.end) to = std::max(to, w.range.end);
+    return to;
+  }
+  bool covers(Range range, Monotonic now) const { return cover(range, now, *this, *this); }
+  // Both together.
+  static bool cover(Range range, Monotonic now, const Residence& a, const Residence& b) {
     uint64_t at = range.begin;
     while (at < range.end) {
-      uint64_t to = at;
-      if (own_.begin <= at && at < own_.end) to = own_.end;
-      for (const Warm& w : warm_)
-        if (w.until > now && w.range.begin <= at && at < w.range.end) to = std::max(to, w.range.end);
+      const uint64_t to = std::max(a.reach(at, now), b.reach(at, now));
       if (to == at) return false;
       at = to;
     }
