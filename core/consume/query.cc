@@ -27,18 +27,17 @@ bool has_key(const Message& message, std::string_view key) {
 }  // namespace
 
 Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
-  if (query.fetches > kFetchesMax) return Error(Errc::Full, "the records of this query cool down faster than they are fetched");
+  if (query.fetches > kFetchesMax) return Error(Errc::Full, fmt::format("this query fetched {} times", query.fetches));
   const std::optional<uint64_t> token = waiting_.add({});
   if (!token) return Error(Errc::Full, fmt::format("{} queries wait for the disk", waiting_.size()));
-  QueryAnswer answer;
-  if (!judge(ctx, query, *token) || !slice(ctx, query, *token, answer)) {
+  if (!judge(ctx, query, *token)) {
     ++query.fetches;
     *waiting_.find(*token) = std::move(query);
     return std::optional<QueryAnswer>();
   }
   waiting_.take(*token);
-  if (query.at && answer.count == 0) return Error(Errc::NotFound, fmt::format("no message begins at physical offset {}", *query.at));
-  return std::optional(std::move(answer));
+  if (query.at && query.found == 0) return Error(Errc::NotFound, fmt::format("no message begins at physical offset {}", *query.at));
+  return std::optional(QueryAnswer{query.found, std::move(query.records)});
 }
 
 bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
@@ -48,7 +47,7 @@ bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
       return false;
     query.has_candidates = true;
   }
-  while (query.judged < query.candidates.size() && query.found.size() < static_cast<size_t>(query.count_max) && query.found_bytes < limits::kQueryBytesMax) {
+  while (query.judged < query.candidates.size() && query.found < query.count_max && !query.is_full) {
     if (look(ctx, query, query.candidates[query.judged].at, token) == Look::Cold) return false;
     ++query.judged;
   }
@@ -78,12 +77,13 @@ Queries::Look Queries::look(Ctx& ctx, MessageQuery& query, PhysicalOffset at, ui
     SOMETIMES("query: a hash collision", !is_match);
     if (!is_match || record.place.stored < query.begin || record.place.stored > query.end) return Look::No;
   }
-  if (!query.found.empty() && query.found_bytes + record.total_bytes > limits::kQueryBytesMax) {
-    query.found_bytes = limits::kQueryBytesMax;   // full: the newest ones leave
+  if (query.found > 0 && query.records.size() + record.total_bytes > limits::kQueryBytesMax) {
+    query.is_full = true;   // the newest ones leave
     return Look::No;
   }
-  query.found.push_back({at, record.total_bytes});
-  query.found_bytes += record.total_bytes;
+  const Bytes whole = log_.view(ctx, at, record.total_bytes);
+  query.records.insert(query.records.end(), whole.begin(), whole.end());
+  ++query.found;
   return Look::Yes;
 }
 
@@ -92,15 +92,6 @@ bool Queries::is_ready(Ctx& ctx, PhysicalOffset at, uint64_t bytes, uint64_t tok
   SOMETIMES("query: waits for a cold record", true);
   log_.warm(ctx, at, bytes, WarmToken{WarmFor::Query, token});
   return false;
-}
-
-// What was found early may have cooled down while the rest was fetched.
-bool Queries::slice(Ctx& ctx, const MessageQuery& query, uint64_t token, QueryAnswer& answer) {
-  for (const auto& found : query.found)
-    if (!is_ready(ctx, found.at, found.bytes, token)) return false;
-  for (const auto& found : query.found) answer.slices.push_back(log_.slice(found.at, found.bytes));
-  answer.count = static_cast<int32_t>(query.found.size());
-  return true;
 }
 
 void Queries::on_index_ready(uint64_t token) {

@@ -1,6 +1,7 @@
 #pragma once
 // Messages by key and by physical offset. The index names candidates by the hash of their key; a hit counts when the record, read from
-// the log, has this topic and this key (UNIQ_KEY, or a word of KEYS) and lies in the time window. Records leave as file slices.
+// the log, has this topic and this key (UNIQ_KEY, or a word of KEYS) and lies in the time window. Records are copied as they are found: they lie
+// far apart, and waiting until all of them are warm at one moment need never end.
 //
 //   run --answered--> done      --index file or record is cold--> waiting --fetched--> run again, keeping what was found
 
@@ -26,13 +27,13 @@ struct MessageQuery {
   bool has_candidates = false;
   std::vector<KeyHit> candidates;
   size_t judged = 0;                    // candidates looked at
-  struct Found { PhysicalOffset at; uint32_t bytes; };
-  std::vector<Found> found;
-  uint64_t found_bytes = 0;
+  int32_t found = 0;
+  std::vector<uint8_t> records;         // of what was found, back to back
+  bool is_full = false;                 // the next one would pass kQueryBytesMax
   int fetches = 0;
 };
 
-struct QueryAnswer { int32_t count = 0; std::vector<FileSlice> slices; };
+struct QueryAnswer { int32_t count = 0; std::vector<uint8_t> records; };
 
 class Queries {
  public:
@@ -55,7 +56,6 @@ class Queries {
   Look look(Ctx& ctx, MessageQuery& query, PhysicalOffset at, uint64_t token);
   bool is_ready(Ctx& ctx, PhysicalOffset at, uint64_t bytes, uint64_t token);
   bool judge(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: something is cold and being fetched
-  bool slice(Ctx& ctx, const MessageQuery& query, uint64_t token, QueryAnswer& answer);
   Index& index_;
   CommitLog& log_;
   const Watermarks& watermarks_;

@@ -160,7 +160,7 @@ void Broker::on_query(Ctx& ctx, const Asker& asker, MessageQuery query) {
 
 void Broker::run_query(Ctx& ctx, MessageQuery query) {
   const Asker asker = query.asker;
-  const Result<std::optional<QueryAnswer>> result = queries_.run(ctx, query);
+  Result<std::optional<QueryAnswer>> result = queries_.run(ctx, query);
   if (!result) {
     if (result.code() == Errc::NotFound) return refuse(ctx, asker, {Code::QueryNotFound, result.error().detail, fmt::format("log [{}, {})", store_.watermarks().begin, store_.watermarks().dispatched), 0});
     return refuse(ctx, asker, {Code::SystemBusy, "too many queries wait for the disk", result.error().detail, 200});
@@ -168,7 +168,8 @@ void Broker::run_query(Ctx& ctx, MessageQuery query) {
   if (!result->has_value()) return ctx.out.step_again();
   reply::Messages messages;
   messages.count = (*result)->count;
-  answer_with_records(ctx, asker, std::move(messages), (*result)->slices);
+  messages.records = std::move((*result)->records);
+  answer(ctx, asker, std::move(messages));
 }
 
 // --- committed offsets --------------------------------------------------------------------------------------------------------------
