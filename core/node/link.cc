@@ -43,9 +43,12 @@ struct Links::Link {
   std::vector<uint8_t> out;           // encoded, waits for the end of the step or for the link
   uint64_t queued_bytes = 0;          // handed to the driver, not yet Sent
   uint32_t tickets_out = 0;
+  uint64_t heard = 0;                 // how often bytes came, over all connections
   uint32_t calls = 0;
   bool is_touched = false;
 
+  // Of a call that was never answered.
+  bool is_silent_since(const Call& call) const { return state == State::Open && call.heard == heard; }
   bool is_idle() const {
     return (state == State::Idle || state == State::Backoff) && tickets_out == 0 && calls == 0 && out.empty() && !is_touched;
   }
@@ -89,7 +92,7 @@ Result<void> Links::call(Ctx& ctx, const Address& to, const Command& command, ui
   const uint32_t opaque = new_opaque();
   Link* link = nullptr;
   FULMAR_TRY_VOID(encode(ctx, to, command, opaque, false, &link));
-  add_call(opaque, {token, deadline, link});
+  add_call(opaque, {token, deadline, link, link->state == Link::State::Open ? link->heard : kNotSent});
   wake_by(ctx, deadline);
   ++counters_.calls;
   return {};
@@ -224,6 +227,7 @@ bool Links::on_received(Ctx& ctx, const Received& received, ReplyHandler& handle
   const auto found = by_conn_.find(received.conn);
   if (found == by_conn_.end()) return false;
   Link& link = *found->second;
+  ++link.heard;
   link.framer.feed(received.bytes);
   // A handler or a broken frame may end the connection.
   while (link.state == Link::State::Open && link.conn == received.conn) {
@@ -295,8 +299,14 @@ void Links::on_timer(Ctx& ctx, ReplyHandler& handler) {
     CHECK(call != calls_.end());
     ++counters_.timed_out;
     SOMETIMES("node: a call times out", true);
-    const uint64_t token = take_call(call).token;
-    handler.on_reply(ctx, token, Error(Errc::TimedOut));
+    const Call ended = take_call(call);
+    const bool is_silent = ended.link->is_silent_since(ended);
+    SOMETIMES("node: a silent connection is given up", is_silent);
+    if (is_silent) {
+      ++counters_.silent;
+      lose(ctx, *ended.link, Error(Errc::TimedOut, "nothing came since the call"), handler);
+    }
+    handler.on_reply(ctx, ended.token, Error(Errc::TimedOut));
   }
   // Handlers may add links meanwhile: std::map keeps the walk valid, and a new one is not due.
   for (auto& [to, link] : links_) {

@@ -5,6 +5,9 @@
 //
 //   Idle --call--> Dialing --Dialed--> Open --Closed--> Backoff --its end--> Idle, or Dialing when somebody waits
 //                     ^---- failed: Backoff, all that wait end with its error
+//
+// A call that times out on a connection that has been silent since it was made closes that connection: the peer may have died without a
+// word, and calls must not go on vanishing there. The others on it end with TimedOut, too.
 
 #include <cstdint>
 #include <map>
@@ -37,7 +40,7 @@ struct LinkLimits {
 };
 
 struct LinkCounters {
-  uint64_t calls = 0, replies = 0, late_replies = 0, timed_out = 0, dials = 0, failed_dials = 0, lost = 0;
+  uint64_t calls = 0, replies = 0, late_replies = 0, timed_out = 0, dials = 0, failed_dials = 0, lost = 0, silent = 0;
 };
 
 class Links {
@@ -68,7 +71,13 @@ class Links {
 
  private:
   struct Link;
-  struct Call { uint64_t token = 0; Monotonic deadline; Link* link = nullptr; };
+  static constexpr uint64_t kNotSent = UINT64_MAX;
+  struct Call {
+    uint64_t token = 0;
+    Monotonic deadline;
+    Link* link = nullptr;
+    uint64_t heard = kNotSent;  // how often its connection had brought bytes when it was made; kNotSent: it had none yet
+  };
   struct InFlight { Link* link = nullptr; ConnId conn; uint64_t bytes = 0; };  // a dial (no bytes) or a send
   using Calls = std::map<uint32_t, Call>;                                       // by opaque number
   using Deadlines = std::set<std::pair<Monotonic, uint32_t>>;

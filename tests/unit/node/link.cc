@@ -92,6 +92,48 @@ TEST_F(LinksTest, TimedOutCallsIgnoreTheirLateReply) {
   EXPECT_EQ(links.counters().late_replies, 1u);
 }
 
+// The peer may be gone without a word: the next call must not vanish on the same connection.
+TEST_F(LinksTest, AConnectionThatIsSilentSinceACallIsGivenUp) {
+  call(1, in_ms(100));
+  dialed(dial_ticket(), ConnId(5));
+  call(2);
+  call(3, in_ms(200));
+  links.flush(kit.ctx);
+  kit.out.clear();
+  kit.at_ms(100);
+  ring();
+  EXPECT_EQ(take(), Said{"1: TimedOut"});
+  EXPECT_TRUE(links.is_open(a)) << "the first call was made before there was a connection";
+  kit.at_ms(200);
+  ring();
+  EXPECT_EQ(take(), (Said{"2: TimedOut", "3: TimedOut"}));
+  EXPECT_EQ(kit.asked(), "close 5 TimedOut\n");
+  EXPECT_FALSE(links.is_open(a));
+  EXPECT_EQ(links.counters().silent, 1u);
+  EXPECT_EQ(links.calls_in_flight(), 0u);
+  call(4);
+  kit.at_ms(263);
+  ring();
+  EXPECT_EQ(kit.out.text(), "dial a:1\n");
+  dialed(dial_ticket(), ConnId(6));
+  respond(ConnId(6), 4, reply::Ok{});
+  EXPECT_EQ(take(), Said{"4: Ok"});
+}
+
+TEST_F(LinksTest, AConnectionThatSpeaksIsKept) {
+  call(1);
+  dialed(dial_ticket(), ConnId(5));
+  call(2, in_ms(100));
+  links.flush(kit.ctx);
+  kit.out.clear();
+  respond(ConnId(5), 1, reply::Ok{});
+  kit.at_ms(100);
+  ring();
+  EXPECT_EQ(take(), (Said{"1: Ok", "2: TimedOut"}));
+  EXPECT_EQ(kit.asked(), "");
+  EXPECT_TRUE(links.is_open(a));
+}
+
 TEST_F(LinksTest, AFailedDialEndsWhoWaitsAndBacksOff) {
   call(1);
   links.on_dialed(kit.ctx, Dialed{dial_ticket(), Errc::Refused}, handler);
