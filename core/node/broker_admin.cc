@@ -1,5 +1,7 @@
 // Topics, routes, status, and the registration with name servers.
 
+#include <algorithm>
+
 #include "core/base/marks.h"
 #include "core/node/broker.h"
 #include "core/node/broker_events.h"
@@ -12,6 +14,15 @@ constexpr TimerId kRegisterTimer{uint64_t{owner::kNode} << 56 | 2};
 constexpr uint64_t kUnregisterBit = 1ull << 32;
 constexpr std::string_view kDefaultTopic = "TBW102";   // RocketMQ's template of topics that are made by themselves
 constexpr uint32_t kPermInherit = 1;
+
+// What every name server hears of beside the topics of the log. By the route of the first a client finds every broker, also one that
+// has no topic yet.
+std::vector<TopicConfig> own_topics(const BrokerConfig& config) {
+  std::vector<TopicConfig> out{{std::string(kMetaTopic), 1, 1, kPermRead}};
+  if (config.is_topic_auto_created)
+    out.push_back({std::string(kDefaultTopic), config.default_topic_queues, config.default_topic_queues, kPermRead | kPermWrite | kPermInherit});
+  return out;
+}
 
 Refusal no_topic(std::string_view topic) { return {Code::TopicNotExist, fmt::format("there is no topic '{}'", topic.substr(0, 255)), "", 0}; }
 }  // namespace
@@ -70,14 +81,17 @@ void Broker::on_describe_topic(Ctx& ctx, const Asker& asker, const command::Desc
 // So that a client can live without a name server: this broker only, at the address at which the connection reached it.
 void Broker::on_query_route(Ctx& ctx, const Asker& asker, const command::QueryRoute& c) {
   TopicConfig config;
+  const std::vector<TopicConfig> own = own_topics(config_);
+  const auto same = std::find_if(own.begin(), own.end(), [&c](const TopicConfig& t) { return t.name == c.topic; });
   if (const TopicConfig* found = store_.meta().topic(c.topic)) {
     config = *found;
+  } else if (same != own.end()) {
+    config = *same;
   } else {
     // A topic that the first send would make has the route that it will get.
     const bool is_makeable = config_.is_topic_auto_created && check_topic_name(c.topic) && !is_system_topic(c.topic);
     if (!is_makeable) return refuse(ctx, asker, no_topic(c.topic));
-    const uint32_t inherit = c.topic == kDefaultTopic ? kPermInherit : 0;
-    config = {std::string(c.topic), config_.default_topic_queues, config_.default_topic_queues, kPermRead | kPermWrite | inherit};
+    config = {std::string(c.topic), config_.default_topic_queues, config_.default_topic_queues, kPermRead | kPermWrite};
   }
   Address address{config_.broker_ip, listening_.port};
   if (address.host.empty()) {
@@ -158,9 +172,7 @@ void Broker::register_with(Ctx& ctx, size_t index) {
   c.is_complete = server.needs_topics || server.version_known != c.topics_version;
   if (c.is_complete) {
     c.topics = store_.meta().topics("", store_.meta().topic_count());
-    // By its route a client finds every broker, also one that has no topic yet.
-    c.topics.push_back({std::string(kMetaTopic), 1, 1, kPermRead});
-    if (config_.is_topic_auto_created) c.topics.push_back({std::string(kDefaultTopic), config_.default_topic_queues, config_.default_topic_queues, kPermRead | kPermWrite | kPermInherit});
+    for (TopicConfig& own : own_topics(config_)) c.topics.push_back(std::move(own));
   }
   server.version_sent = c.topics_version;
   server.next = ctx.now.monotonic + interval;

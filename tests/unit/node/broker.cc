@@ -474,5 +474,35 @@ TEST(Broker, RegistersWithEveryNameServerAndGoesOnWithoutOne) {
   EXPECT_EQ(describe(h.create("t")), "Ok");
 }
 
+// By this route clients find a broker that has no topic, to create the first one there.
+TEST(Broker, WithoutTopicsIsFoundByItsMetaTopic) {
+  BrokerConfig config = small_broker_config();
+  config.name_servers = {"ns:9876"};
+  Harness h(config);
+  h.is_dial_answered = true;
+  ASSERT_TRUE(h.serve());
+  ASSERT_TRUE(h.run_until([&] { return !h.streams.empty(); }));
+  native::Framer framer(native::kFrameBytesMaxRequest);
+  native::Codec codec;
+  framer.feed(Bytes(h.streams.begin()->second).subspan(native::kPreamble.size()));
+  std::vector<std::string> registered;
+  for (auto frame = framer.next(); frame && !frame->empty(); frame = framer.next()) {
+    const auto request = codec.decode_request(*frame);
+    ASSERT_TRUE(request.has_value());
+    if (const auto* c = std::get_if<command::RegisterBroker>(&request->command))
+      for (const TopicConfig& t : c->topics) registered.push_back(fmt::format("{} {} {} {}", t.name, t.read_queues, t.write_queues, t.perm));
+  }
+  EXPECT_EQ(registered, std::vector<std::string>{"rmq_sys_fulmar_meta 1 1 4"});
+
+  const Reply answer = h.ask(command::QueryRoute{kMetaTopic});
+  const auto* route = std::get_if<reply::Route>(&answer);
+  ASSERT_NE(route, nullptr) << describe(answer);
+  ASSERT_EQ(route->brokers.size(), 1u);
+  EXPECT_EQ(route->brokers[0].name, config.broker_name);
+  ASSERT_EQ(route->queues.size(), 1u);
+  EXPECT_EQ(route->queues[0].perm, kPermRead);
+  EXPECT_EQ(code_of(h.ask(command::QueryRoute{"t"})), Code::TopicNotExist);
+}
+
 }  // namespace
 }  // namespace fulmar::testing
