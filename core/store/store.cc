@@ -178,6 +178,8 @@ Refusal Store::refusal(const Error& error) const {
   if (code == Errc::LogRolling) return {Code::SystemBusy, out.cause, fmt::format("prepared to {}, appended to {}", log_.files().prepared_to(), watermarks_.appended), 20};
   if (code == Errc::UnflushedLimit)
     return {Code::SystemBusy, out.cause, fmt::format("appended {}, flushed {}, limit {}", watermarks_.appended, watermarks_.flushed, log_.append_limit()), 50};
+  if (code == Errc::Full)   // the cause names the bound
+    return {Code::SystemBusy, out.cause, fmt::format("{} topics, {} committed offsets", meta_.topic_count(), meta_.all_offsets().size()), 1000};
   if (code == Errc::RecordTooLarge || code == Errc::HeaderBroken || code == Errc::InvalidArgument)
     return {Code::MessageIllegal, out.cause, fmt::format("maxMessageSize {}", config_.body_bytes_max), 0};
   out.measured = to_string(code);
@@ -274,7 +276,13 @@ void Store::pump(Ctx& ctx) {
   if (state_ == State::Recovering) {
     recovery_->pump(ctx);
     if (ctx.out.halted() != nullptr) return;
-    if (recovery_->is_done()) enter(ctx, recovery_->is_damaged() ? State::Damaged : State::Serving);
+    if (recovery_->is_done()) {
+      // Who hears that we serve may send at once: the first place is prepared, or a refusal names what it wants for.
+      const bool has_place = log_.files().prepared_to() > watermarks_.appended.value() || log_.files().blocked() != nullptr;
+      SOMETIMES("store: serving waits for the first place", !has_place && !recovery_->is_damaged());
+      if (recovery_->is_damaged()) enter(ctx, State::Damaged);
+      else if (has_place) enter(ctx, State::Serving);
+    }
   }
   log_.pump(ctx);
   const bool is_fed = state_ != State::Recovering || recovery_->is_feeding();
