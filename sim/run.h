@@ -68,7 +68,7 @@ class Run {
   Workload workload_;
   std::function<bool()> gate_;
   std::string phase_ = "start";
-  bool is_kept_up_ = false, is_ticking_ = false;
+  bool is_kept_up_ = false;
 };
 
 RunResult run_scenario(const Scenario& scenario);

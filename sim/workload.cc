@@ -10,7 +10,6 @@
 namespace fulmar::sim {
 namespace {
 
-constexpr uint32_t kQueryCountMax = 64;
 Domain load_domain(uint32_t part) { return static_cast<Domain>(static_cast<uint32_t>(Domain::Scenario) + 20 + part); }
 
 }  // namespace

@@ -228,6 +228,7 @@ void Consumer::on_offset(Ctx& ctx, At at, const Reply& reply) {
     queue.has_position = true;
     queue.position = stored->offset;
     queue.committed = stored->offset;
+    queue.began = queue.position;
     ctx.trace.note(QueueStarted{at.subscription->call.value(), at.key->second, queue.position, at.key->first});
   } else if (stored != nullptr && stored->offset < queue.position) {
     // What was consumed and not committed may have been lost with the end of the queue, and its offsets given again: only what the
@@ -239,9 +240,13 @@ void Consumer::on_offset(Ctx& ctx, At at, const Reply& reply) {
     queue.committed = stored->offset;
     queue.consumed.reset();
   }
-  if (is_not_found && queue.committed) {  // all offsets of the group are gone: say again what we know
-    if (!queue.consumed) queue.consumed = queue.committed;
+  if (is_not_found && queue.has_position && queue.position > queue.began) {  // nothing is stored, or not any more: from the beginning
+    SOMETIMES("client: the broker lost every offset of a queue", queue.committed.has_value());
+    ctx.trace.note(QueueMoved{at.subscription->call.value(), at.key->second, queue.position, queue.began, at.key->first});
+    queue.position = queue.began;
     queue.committed.reset();
+    queue.consumed.reset();
+    if (at.subscription->from == command::Subscribe::From::Last) queue.consumed = queue.began;
   }
   queue.is_in_doubt = false;
   commit_if_due(ctx, at);
@@ -260,6 +265,7 @@ void Consumer::on_edge(Ctx& ctx, At at, const Reply& reply) {
   else queue.position = is_first ? edge->min : edge->max;
   // Where a group that began at the end began must not be forgotten: it would begin at another end next time.
   if (!is_first) queue.consumed = queue.position;
+  queue.began = queue.position;
   ctx.trace.note(QueueStarted{at.subscription->call.value(), at.key->second, queue.position, at.key->first});
   commit_if_due(ctx, at);
   walk(ctx, at);

@@ -62,6 +62,7 @@ class Consumer {
     uint8_t generation = 0;                          // of the walk's calls: the answer of one that is given up is not taken for another's
     bool has_position = false;
     QueueOffset position;                            // next pull
+    QueueOffset began;                               // where the walk of this queue began
     std::optional<Held> held;                        // the batch that the host has
     std::optional<QueueOffset> consumed, committed;  // what we want stored; what we know to be stored
     std::optional<QueueOffset> committing;           // on its way

@@ -103,12 +103,16 @@ void Checkpoint::on_done(Ctx& ctx, const Done& done) {
           error_ = Error(Errc::StoreVersion, fmt::format("the store has version {}, this program knows versions up to {}", found_->version, kStoreVersion));
           return;
         }
-        if (found_) durable_ = *found_;
-        state_ = State::Open;
-        return;
+        if (found_) {
+          durable_ = *found_;
+          state_ = State::Open;
+          return;
+        }
+        // Made by a life that died before its blocks were prepared, or by RocketMQ: a store into it could meet a full disk.
+        SOMETIMES("store: the checkpoint is there and says nothing", true);
       }
       // A checkpoint that cannot be read is as good as none: it is derived.
-      SOMETIMES("store: the checkpoint cannot be read", true);
+      SOMETIMES("store: the checkpoint cannot be read", !done.outcome);
       state_ = State::Preparing;
       ctx.out.prepare(tickets_.issue(0), file_, {0, kFileBytes});
       return;
