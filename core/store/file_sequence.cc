@@ -110,7 +110,7 @@ void FileSequence::pump(Ctx& ctx, uint64_t end) {
 
 void FileSequence::fail(Ctx& ctx, Error error) {
   is_advancing_ = false;
-  if (!blocked_ || blocked_->detail != error.detail) ctx.trace.note(PrepareBlockedEvent{prepared_to_, error.text()});
+  if (!std::exchange(is_failing_, true)) ctx.trace.note(PrepareBlockedEvent{prepared_to_, error.text()});
   SOMETIMES("store: the log finds no room on the disk", error.code == Errc::DiskFull);
   blocked_ = std::move(error);
   ctx.timers.set(TimerId(uint64_t{options_.owner} << 56), ctx.now.monotonic + kRetry);
@@ -161,6 +161,7 @@ void FileSequence::on_done(Ctx& ctx, const Done& done) {
   is_advancing_ = false;
   if (prepared_to_ < what.prepare_end) {
     prepared_to_ = what.prepare_end;
+    if (std::exchange(is_failing_, false)) ctx.trace.note(PrepareResumedEvent{prepared_to_});
     SOMETIMES("store: the log prepares the end of a segment", find(prepared_to_) == std::nullopt);
   }
 }

@@ -85,6 +85,7 @@ class FileSequence {
   uint64_t prepared_to_ = 0;
   bool is_writing_ = false, is_advancing_ = false;
   std::optional<Error> blocked_, map_error_;
+  bool is_failing_ = false;                  // said so, once, until something was prepared again
   uint64_t rate_end_ = 0, rate_bytes_ = 0;   // how much was appended in the last second
   Monotonic rate_at_;
 };
