@@ -153,11 +153,13 @@ void Recovery::on_done(Ctx& ctx, const Done& done) {
   if (!done.outcome) {
     if (done.outcome.error().code == Errc::FlushFailed) return refuse(ctx, Errc::FlushFailed, fmt::format("flush during recovery failed: {}", done.outcome.error().text()));
     if (stage_ == Stage::Marking || stage_ == Stage::Zeroing) {
-      // A full disk must not keep an operator from starting: nothing was changed yet, try again.
+      // A full disk must not keep an operator from starting: try again.
       SOMETIMES("store: recovery finds the disk full", true);
       if (done.outcome.error().code == Errc::DiskFull) {
         ctx.timers.set(TimerId(uint64_t{owner::kRecovery} << 56), ctx.now.monotonic + Duration::seconds(1));
         is_waiting_ = true;
+        is_marked_ = false;
+        if (stage_ == Stage::Zeroing) at_ = zeroed_to_;
         --out_;
         return;
       }
@@ -229,30 +231,30 @@ void Recovery::open(Ctx& ctx) {
   }
   ctx.trace.note(RecoveryStartedEvent{files.begin(), files.limit(), files.files().size(), from_, found ? found->derived.value() : 0,
                                       is_clean_ ? "after a clean stop" : found ? "after a crash" : "without a checkpoint"});
-  enter(ctx, Stage::Marking);
+  begin_scan(ctx);
 }
 
-// The marker that tells the next start, and RocketMQ's, that this one did not stop cleanly: durable before anything changes.
+void Recovery::begin_scan(Ctx& ctx) {
+  at_ = from_;
+  if (from_ <= store_.log_.files().limit()) return enter(ctx, Stage::Scanning);
+  // Files that were flushed are gone or shorter: nothing to cut, and nothing to write behind.
+  end_ = store_.log_.files().limit();
+  is_damaged_ = true;
+  store_.holes_.push_back({end_, from_});
+  ctx.trace.note(RotFoundEvent{end_, from_, "the files end before the flushed offset"});
+  store_.watermarks_.appended = store_.watermarks_.flushed = PhysicalOffset(end_);
+  enter(ctx, Stage::Loading);
+}
+
+// The marker that tells the next start, and RocketMQ's, that this one did not stop cleanly: durable before anything changes. A damaged
+// store changes nothing and gets none: taken for the trace of a crash, the marker would let the next start cut at the hole.
 void Recovery::mark(Ctx& ctx) {
   if (is_waiting_ || out_ > 0) return;
-  if (!is_marked_) {
-    is_marked_ = true;
-    ++out_;
-    const std::string text = fmt::format("{}\n", ctx.now.wall.ms);
-    ctx.out.replace(tickets_.issue(0), root_ + "/abort", as_bytes(text));
-    return;
-  }
-  at_ = from_;
-  if (from_ > store_.log_.files().limit()) {
-    // Files that were flushed are gone or shorter: nothing to cut, and nothing to write behind.
-    end_ = store_.log_.files().limit();
-    is_damaged_ = true;
-    store_.holes_.push_back({end_, from_});
-    ctx.trace.note(RotFoundEvent{end_, from_, "the files end before the flushed offset"});
-    store_.watermarks_.appended = store_.watermarks_.flushed = PhysicalOffset(end_);
-    return enter(ctx, Stage::Loading);
-  }
-  enter(ctx, Stage::Scanning);
+  if (is_marked_) return enter(ctx, Stage::Cutting);
+  is_marked_ = true;
+  ++out_;
+  const std::string text = fmt::format("{}\n", ctx.now.wall.ms);
+  ctx.out.replace(tickets_.issue(0), root_ + "/abort", as_bytes(text));
 }
 
 Bytes Recovery::window(Ctx& ctx, uint64_t at, uint64_t bytes_wanted) {
@@ -383,7 +385,7 @@ void Recovery::judge(Ctx& ctx) {
     // What follows the hole is scanned like the rest; each further hole is one of its own.
     at_ = first_good_;
     last_good_end_ = 0;
-    stage_ = Stage::Marking;  // back to scanning: the only edge that goes back, once per hole
+    stage_ = Stage::Opening;  // back to scanning: the only edge that goes back, once per hole
     return enter(ctx, Stage::Scanning);
   }
   if (last_good_end_ != 0) ctx.trace.note(TornTailEvent{end_, last_good_end_, why_});
@@ -394,7 +396,7 @@ void Recovery::judge(Ctx& ctx) {
     store_.watermarks_.flushed = PhysicalOffset(end_);
     return enter(ctx, Stage::Loading);
   }
-  enter(ctx, Stage::Cutting);
+  enter(ctx, Stage::Marking);
 }
 
 // Files that lie wholly behind the end go away, durably, before anything is appended; the newest first and one by one, so that a crash in
@@ -432,6 +434,7 @@ void Recovery::zero(Ctx& ctx) {
     return;
   }
   const uint64_t until = std::min({to, file.end(), at_ + limits::kPrepareStepBytes});
+  zeroed_to_ = at_;
   ++out_;
   ctx.out.prepare(tickets_.issue(0), file.id, {at_ - file.start, until - file.start});
   at_ = until;

@@ -1,7 +1,7 @@
 #pragma once
 // What is valid after a crash: scan, judge, truncate, store again and flush what was found, load what is derived, catch up.
 //
-//   Listing -> Opening -> Marking -> Scanning --first bad place b--> Searching --later records?--> Cutting -> Zeroing -> StoringAgain
+//   Listing -> Opening -> Scanning --first bad place b--> Searching --later records?--> Marking -> Cutting -> Zeroing -> StoringAgain
 //           -> Flushing -> Stamping -> Loading -> Folding -> CatchingUp -> Importing -> Done
 //
 // The scan starts at the checkpoint's flushed offset F: everything below is durable. b is the first place that holds no good record; the
@@ -43,7 +43,7 @@ class Recovery {
 
  private:
   enum class Stage : uint8_t {
-    Listing, Opening, Marking, Scanning, Searching, Cutting, Zeroing, StoringAgain, Flushing, Stamping, Loading, Folding, CatchingUp, Importing, Done
+    Listing, Opening, Scanning, Searching, Marking, Cutting, Zeroing, StoringAgain, Flushing, Stamping, Loading, Folding, CatchingUp, Importing, Done
   };
   void enter(Ctx& ctx, Stage stage);
   void adopt_log(Ctx& ctx, std::vector<FileEntry> files);
@@ -51,6 +51,7 @@ class Recovery {
   // A window of the log is Ready at `at`: its bytes. Empty: it is being fetched (or unreadable: is_unreadable_).
   Bytes window(Ctx& ctx, uint64_t at, uint64_t bytes_wanted);
   void open(Ctx& ctx);
+  void begin_scan(Ctx& ctx);
   void mark(Ctx& ctx);
   void scan(Ctx& ctx);
   void end_scan(Ctx& ctx, const char* why);
@@ -80,6 +81,7 @@ class Recovery {
   uint64_t from_ = 0;            // F: the scan began here
   uint64_t at_ = 0;              // scan, search, storing again, zeroing: the place
   uint64_t end_ = 0;             // b: the log ends here
+  uint64_t zeroed_to_ = 0;       // what is behind it is being zeroed
   uint64_t search_end_ = 0;      // nothing was stored at or behind this
   uint64_t last_good_end_ = 0;   // end of the last good record behind b; 0: none
   uint64_t first_good_ = 0;      // begin of the first
