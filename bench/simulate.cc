@@ -3,6 +3,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include "sim/run.h"
+#include "sim/swarm.h"
 #include "sim/world.h"
 
 namespace fulmar::sim {
@@ -85,6 +87,22 @@ void simulate(benchmark::State& state) {
   state.counters["simulated s/s"] = benchmark::Counter(static_cast<double>(simulated_ms) / 1000, benchmark::Counter::kIsRate);
 }
 BENCHMARK(simulate)->ArgName("writers")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+
+// Whole runs of the store profile, faults, restarts and oracles included: what a swarm gets through on one core.
+void run(benchmark::State& state) {
+  uint64_t seed = 0, acked = 0, events = 0, failed = 0;
+  for (auto _ : state) {
+    const RunResult result = run_scenario(make_scenario("store", Seed{++seed}));
+    acked += result.acked;
+    events += result.events;
+    failed += result.verdict != Verdict::Pass;
+  }
+  state.counters["acked/s"] = benchmark::Counter(static_cast<double>(acked), benchmark::Counter::kIsRate);
+  state.counters["events/s"] = benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate);
+  state.counters["seeds/s"] = benchmark::Counter(static_cast<double>(seed), benchmark::Counter::kIsRate);
+  state.counters["failed"] = static_cast<double>(failed);
+}
+BENCHMARK(run)->Iterations(8)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace fulmar::sim

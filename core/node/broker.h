@@ -133,6 +133,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   std::vector<NameServer> name_servers_;
   std::vector<BatchItem> batch_;                  // scratch
   std::vector<AckGate::Released> released_;       // scratch
+  Reply sent_reply_ = reply::Sent{};              // scratch: a warm send allocates nothing
   Address listening_;                             // port 0: not yet
   bool is_serving_ = false, is_room_made_ = false, is_store_stopping_ = false;
   CallId stop_call_;

@@ -168,14 +168,14 @@ void Broker::acknowledge(Ctx& ctx, const HeldSend& held, bool is_late, bool need
   SOMETIMES("broker: a send is answered FLUSH_DISK_TIMEOUT", is_late);
   ++(is_success ? totals_.acked : totals_.late);
   ctx.trace.note(MessageAcked{held.begin, held.end, held.queue_id, held.queue_offset, held.count, needs_flush && is_success});
-  reply::Sent sent;
+  auto& sent = std::get<reply::Sent>(sent_reply_);
   sent.code = is_success ? Code::Success : Code::FlushDiskTimeout;
   sent.queue_id = held.queue_id;
   sent.queue_offset = held.queue_offset;
   sent.count = held.count;
   sent.physical_offset = held.begin;
-  sent.message_id = message_id(held.store_host, held.begin);
-  answer(ctx, held.asker, std::move(sent));
+  write_message_id(sent.message_id, held.store_host, held.begin);
+  answer(ctx, held.asker, sent_reply_);
 }
 
 void Broker::answer_when_flushed(Ctx& ctx, const Asker& asker, PhysicalOffset end) {

@@ -213,8 +213,23 @@ ParsedRecord parse_received_record(Bytes from, Verify verify) { return parse(fro
 
 std::string message_id(const HostAddress& store_host, PhysicalOffset at) {
   std::string out;
-  for (size_t i = 0; i < store_host.address_bytes(); ++i) out += fmt::format("{:02X}", store_host.bytes[i]);
-  return out + fmt::format("{:08X}{:016X}", store_host.port, at.value());
+  write_message_id(out, store_host, at);
+  return out;
+}
+
+// Every send is answered with one, so no formatting library here: it cost as much as the append.
+void write_message_id(std::string& out, const HostAddress& store_host, PhysicalOffset at) {
+  std::array<uint8_t, 16 + 4 + 8> bytes{};
+  Writer w(bytes);
+  w.bytes(Bytes(store_host.bytes).first(store_host.address_bytes()));
+  w.u32(store_host.port);
+  w.u64(at.value());
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  out.resize(2 * w.at());
+  for (size_t i = 0; i < w.at(); ++i) {
+    out[2 * i] = kDigits[bytes[i] >> 4];
+    out[2 * i + 1] = kDigits[bytes[i] & 0xF];
+  }
 }
 
 Result<BatchItem> next_batch_item(Bytes& packed) {

@@ -63,6 +63,7 @@ ParsedRecord parse_received_record(Bytes from, Verify verify);
 
 // Offset message id: upper-case hex of store host and physical offset, 32 or 56 digits (store.md 2.6).
 std::string message_id(const HostAddress& store_host, PhysicalOffset at);
+void write_message_id(std::string& out, const HostAddress& store_host, PhysicalOffset at);   // reuses the memory of `out`
 
 // RocketMQ's client batch (store.md 2.7), one item at a time.
 struct BatchItem { int32_t flag = 0; Bytes properties, body; };

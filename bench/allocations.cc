@@ -1,0 +1,21 @@
+// Counts operator new, so that benchmarks can say whether a warm path allocates.
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace {
+uint64_t count = 0;
+}
+
+void* operator new(size_t bytes) {
+  ++count;
+  if (void* p = std::malloc(bytes)) return p;
+  std::abort();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace fulmar::bench {
+uint64_t allocations() { return count; }
+}  // namespace fulmar::bench
