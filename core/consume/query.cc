@@ -8,7 +8,7 @@ namespace fulmar {
 
 namespace {
 constexpr uint64_t kProbeBytes = 4096;   // enough for most records; longer ones are fetched once their size is known
-constexpr int kFetchesMax = 256;         // of one query: every candidate twice, and what cooled down meanwhile
+constexpr int kFetchesMax = 16;          // in a row without a candidate judged: a disk slower than what it fetches stays warm
 
 bool has_key(const Message& message, std::string_view key) {
   bool has = false;
@@ -27,11 +27,12 @@ bool has_key(const Message& message, std::string_view key) {
 }  // namespace
 
 Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
-  if (query.fetches > kFetchesMax) return Error(Errc::Full, fmt::format("this query fetched {} times", query.fetches));
+  if (query.fetches > kFetchesMax) return Error(Errc::Full, fmt::format("this query fetched {} times in vain", query.fetches));
   const std::optional<uint64_t> token = waiting_.add({});
   if (!token) return Error(Errc::Full, fmt::format("{} queries wait for the disk", waiting_.size()));
+  const size_t judged_before = query.judged;
   if (!judge(ctx, query, *token)) {
-    ++query.fetches;
+    query.fetches = query.judged > judged_before ? 0 : query.fetches + 1;
     *waiting_.find(*token) = std::move(query);
     return std::optional<QueryAnswer>();
   }

@@ -30,7 +30,7 @@ struct MessageQuery {
   int32_t found = 0;
   std::vector<uint8_t> records;         // of what was found, back to back
   bool is_full = false;                 // the next one would pass kQueryBytesMax
-  int fetches = 0;
+  int fetches = 0;                      // since a candidate was judged
 };
 
 struct QueryAnswer { int32_t count = 0; std::vector<uint8_t> records; };
