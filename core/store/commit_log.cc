@@ -18,7 +18,9 @@ struct AppendedEvent {
   std::string_view text() const { return topic; }
 };
 
-constexpr size_t kWarmRangesMax = 128;
+constexpr size_t kWarmRangesMax = 512;
+constexpr Duration kCoolingInterval = Duration::seconds(2);
+constexpr Duration kQuiet = Duration::seconds(10);
 
 }  // namespace
 
@@ -102,6 +104,61 @@ uint64_t CommitLog::prepared_unused_bytes() const {
 
 void CommitLog::pump(Ctx& ctx) {
   if (is_writing_) files_.pump(ctx, watermarks_.appended.value());
+  pump_cooling(ctx);
+}
+
+// Gives back whole pages of [begin, end); what readiness() says of them must be Cold already.
+void CommitLog::cool(Ctx& ctx, uint64_t begin, uint64_t end) {
+  for (uint64_t at = begin; at < end;) {
+    const std::optional<size_t> index = files_.find(at);
+    if (!index) return;
+    const FileSequence::File& file = files_.file(*index);
+    const uint64_t to = std::min(end, file.end());
+    const uint64_t page = limits::kPageBytes;
+    const Range pages{(at - file.start + page - 1) / page * page, (to - file.start) / page * page};
+    if (!pages.empty() && file.state == FileSequence::File::State::Mapped) ctx.out.cool(file.id, pages);
+    at = to;
+  }
+}
+
+// Residence (decision 2): the tail keeps its last kWarmTailBytes; what was fetched goes a second later; when nothing was appended for a
+// while the tail goes too, and what is prepared far ahead. Giving back costs nothing but a fetch, should somebody ask.
+void CommitLog::pump_cooling(Ctx& ctx) {
+  if (ctx.now.monotonic < next_cooling_) return;
+  next_cooling_ = ctx.now.monotonic + kCoolingInterval;
+  const auto is_live = [&](const Range64& r) { return r.until > ctx.now.monotonic; };
+  std::erase_if(warm_ranges_, [&](const Range64& r) {
+    if (is_live(r)) return false;
+    for (const Range64& other : warm_ranges_)
+      if (is_live(other) && other.begin / limits::kPageBytes * limits::kPageBytes < r.end && r.begin < other.end + limits::kPageBytes) return false;
+    if (warms_.out_count() > 0) return false;   // one in flight may be for the same pages
+    cool(ctx, r.begin, std::min(r.end, own_tail_begin_));
+    return true;
+  });
+  const uint64_t end = watermarks_.appended.value();
+  if (end != quiet_end_) {
+    quiet_end_ = end;
+    quiet_since_ = ctx.now.monotonic;
+    ahead_cooled_from_ = UINT64_MAX;
+  }
+  const bool is_quiet = ctx.now.monotonic - quiet_since_ >= kQuiet && watermarks_.dispatched == watermarks_.appended && watermarks_.flushed == watermarks_.appended;
+  const uint64_t keep_from = is_quiet ? end : end - std::min(end, limits::kWarmTailBytes);
+  // In pieces, so that a busy log does not give back a page at a time.
+  if (is_writing_ && keep_from > own_tail_begin_ && (is_quiet || keep_from - own_tail_begin_ >= limits::kRecoveryWindowBytes) && warms_.out_count() == 0) {
+    SOMETIMES("store: a quiet log gives its tail back", is_quiet);
+    const uint64_t from = own_tail_begin_;
+    own_tail_begin_ = keep_from;
+    bool is_in_use = false;
+    for (const Range64& r : warm_ranges_) is_in_use = is_in_use || (r.begin < keep_from && from < r.end);
+    if (!is_in_use) cool(ctx, from, keep_from);
+  }
+  const uint64_t ahead_from = end + limits::kPrepareAheadIdle;
+  if (is_writing_ && is_quiet && ahead_from < std::min(files_.prepared_to(), ahead_cooled_from_)) {
+    cool(ctx, ahead_from, files_.prepared_to());
+    ahead_cooled_from_ = ahead_from;
+  }
+  const bool is_more = !warm_ranges_.empty() || (is_writing_ && own_tail_begin_ < end) || (is_writing_ && !is_quiet);
+  if (is_more) ctx.timers.set(TimerId(uint64_t{owner::kLogWarm} << 56), next_cooling_);
 }
 
 // --- reading -------------------------------------------------------------------------------------------------------------------------
@@ -171,7 +228,6 @@ void CommitLog::on_done(Ctx& ctx, const Done& done) {
   if (done.ticket.owner() == owner::kLogFiles) return files_.on_done(ctx, done);
   const WarmInFlight what = warms_.redeem(done.ticket);
   if (done.outcome) {
-    std::erase_if(warm_ranges_, [&](const Range64& r) { return r.until <= ctx.now.monotonic; });
     if (warm_ranges_.size() >= kWarmRangesMax) warm_ranges_.erase(warm_ranges_.begin());
     warm_ranges_.push_back({what.at, what.at + what.bytes, ctx.now.monotonic + limits::kWarmFor});
   }

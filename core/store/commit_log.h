@@ -80,6 +80,8 @@ class CommitLog {
   struct PlaceFound { uint64_t at; bool needs_filler; };
   Result<PlaceFound> place_for(uint64_t bytes) const;
   void start_warm(Ctx& ctx, uint64_t at, uint64_t bytes, WarmToken token);
+  void pump_cooling(Ctx& ctx);
+  void cool(Ctx& ctx, uint64_t begin, uint64_t end);
 
   Options options_;
   Watermarks& watermarks_;
@@ -89,7 +91,10 @@ class CommitLog {
   std::vector<Range64> warm_ranges_;       // lately warmed, oldest first
   std::vector<Warmed> warmed_;
   PhysicalOffset append_limit_{UINT64_MAX};
-  uint64_t own_tail_begin_ = 0;            // appended by this life: resident while within kWarmTailBytes of the end
+  uint64_t own_tail_begin_ = 0;            // appended by this life and not given back: resident while within kWarmTailBytes of the end
+  uint64_t ahead_cooled_from_ = UINT64_MAX;  // prepared bytes from here on were given back
+  uint64_t quiet_end_ = 0;                 // where the log ended when cooling last looked
+  Monotonic quiet_since_, next_cooling_;
   Wall newest_stamp_;
   bool is_writing_ = false;
 };
