@@ -91,6 +91,7 @@ struct Connection {
   uint64_t in_flight = 0;
   std::vector<uint64_t> begun = std::vector<uint64_t>(8192);   // by opaque, modulo
   int64_t offset = 0;
+  uint64_t paused_until = 0;    // a refusal said when to try again
 };
 
 class Load {
@@ -149,6 +150,7 @@ class Load {
   }
 
   void fill(Connection& c) {
+    if (now_ < c.paused_until) return flush(c);
     if (options_.pull > 0) {
       if (c.in_flight == 0 || c.next == 1) pull(c);
     } else {
@@ -224,13 +226,19 @@ class Load {
       c.offset = pulled->count == 0 ? 0 : pulled->next.value();
       if (pulled->count == 0 && pulled->max.value() == 0) fail("the queues are empty");
     } else {
+      if (const auto* refusal = std::get_if<Refusal>(&decoded->reply)) c.paused_until = now_ + uint64_t{refusal->retry_after_ms} * 1'000'000;
       if (refused_++ == 0) std::fprintf(stderr, "first refusal: %s\n", describe(decoded->reply).c_str());
     }
   }
 
   void turn() {
     epoll_event events[64];
-    const int count = epoll_wait(epoll_, events, 64, 20);
+    const int count = epoll_wait(epoll_, events, 64, 5);
+    for (auto& c : connections_) {
+      if (c->paused_until == 0 || now_ < c->paused_until) continue;
+      c->paused_until = 0;
+      fill(*c);
+    }
     for (int i = 0; i < count; ++i) {
       Connection& c = *static_cast<Connection*>(events[i].data.ptr);
       if ((events[i].events & EPOLLIN) != 0) {

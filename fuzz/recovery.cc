@@ -58,7 +58,7 @@ class Image {
     begin_ = (sizes & 4) != 0 ? kSegment * (sizes >> 4) : 0;
     log_.resize(kSegment * (sizes & 3));
     // Some stores end with a segment of another length.
-    if ((sizes & 8) != 0 && !log_.empty()) log_.resize(log_.size() - 8 * script_.word());
+    if ((sizes & 8) != 0 && !log_.empty()) log_.resize(log_.size() - 8 * (script_.word() % (kSegment / 8)));
     at_ = begin_;
   }
 
@@ -333,7 +333,9 @@ Answer start(StoreHarness& h) {
     answer.state = fmt::format("halted: {}", to_string(h.driver.halted()->code));
     return answer;
   }
-  CHECK(is_up, "the store neither starts nor halts");
+  const Watermarks& marks = h.store->watermarks();
+  CHECK(is_up, "the store neither starts nor halts: {}, appended {}, flushed {}, dispatched {}, {} in flight", h.driver.events().back().name, marks.appended, marks.flushed,
+        marks.dispatched, h.driver.in_flight());
   answer.state = h.store->state() == Store::State::Damaged ? "damaged" : "serving";
   // The tables of an imported store are records by now; they are seen once they are flushed.
   const PhysicalOffset end = h.store->watermarks().appended;

@@ -18,8 +18,8 @@ Dispatch::Dispatch(CommitLog& log, Watermarks& watermarks, std::vector<Derived*>
     : log_(log), watermarks_(watermarks), derived_(std::move(derived)) {}
 
 void Dispatch::on_warmed(const Warmed& warmed) {
-  (void)warmed;  // an unreadable page shows again when the record is looked at
   is_waiting_ = false;
+  is_unreadable_ = !warmed.outcome;
 }
 
 void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> skip) {
@@ -37,8 +37,14 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
     if (walked == limits::kDispatchRecordsPerStep) return ctx.out.step_again();
 
     const uint64_t end = std::min(log_.file_end(at).value(), visible.value());
+    if (std::exchange(is_unreadable_, false)) {
+      // The bad page may lie behind this record: once more, page by page. Fetching the same again would never end.
+      if (is_narrow_) return stop(ctx, at, "it cannot be read");
+      is_narrow_ = true;
+    }
     // The window grows until it holds the whole record; what is visible and not our own tail is fetched a window at a time.
-    uint64_t bytes = std::min(end - at.value(), limits::kRecoveryWindowBytes);
+    const uint64_t window = is_narrow_ ? std::max<uint64_t>(limits::kPageBytes - at.value() % limits::kPageBytes, kFillerBytes) : limits::kRecoveryWindowBytes;
+    uint64_t bytes = std::min(end - at.value(), window);
     if (bytes < kFillerBytes) {  // cannot be a record: the tail of a segment shorter than a filler
       watermarks_.dispatched = log_.file_end(at);
       continue;
@@ -49,7 +55,7 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
 
     const ParsedRecord parsed = parse_record(log_.view(ctx, at, bytes), at, Verify::Structure);
     if (parsed.is_cut_short && at.value() + bytes < end) {
-      const uint64_t needed = std::max<uint64_t>(parsed.bytes, limits::kRecoveryWindowBytes);
+      const uint64_t needed = std::max<uint64_t>({parsed.bytes, bytes + kFillerBytes, window});
       return fetch(ctx, at, std::min(needed, end - at.value()));
     }
     if (parsed.kind == RecordKind::Filler) {
@@ -59,9 +65,7 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
     if (parsed.kind != RecordKind::Message) {
       // Below `visible` everything was verified when it was appended or recovered: the medium changed under us. Stop and say so; never
       // skip (store.md FG-23).
-      ctx.trace.note(DispatchStoppedEvent{at.value(), parsed.kind == RecordKind::Nothing ? "zeros" : parsed.why});
-      is_stopped_ = true;
-      return;
+      return stop(ctx, at, parsed.kind == RecordKind::Nothing ? "zeros" : parsed.why);
     }
     for (Derived* derived : derived_) {
       if (derived->apply(ctx, parsed.record)) continue;
@@ -72,6 +76,11 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
     watermarks_.dispatched = at + ByteCount(parsed.bytes);
     ++walked;
   }
+}
+
+void Dispatch::stop(Ctx& ctx, PhysicalOffset at, std::string_view why) {
+  ctx.trace.note(DispatchStoppedEvent{at.value(), why});
+  is_stopped_ = true;
 }
 
 void Dispatch::fetch(Ctx& ctx, PhysicalOffset at, uint64_t bytes) {

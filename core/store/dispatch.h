@@ -28,9 +28,11 @@ class Dispatch {
   CommitLog& log_;
   Watermarks& watermarks_;
   std::vector<Derived*> derived_;
+  void stop(Ctx& ctx, PhysicalOffset at, std::string_view why);
   void fetch(Ctx& ctx, PhysicalOffset at, uint64_t bytes);
   bool is_waiting_ = false;
-  bool is_stopped_ = false;                     // a visible record does not parse: an operator must look
+  bool is_stopped_ = false;                     // a visible record does not parse or cannot be read: an operator must look
+  bool is_unreadable_ = false, is_narrow_ = false;   // the last fetch failed; pages are fetched one by one since
   uint64_t window_begin_ = 0, window_end_ = 0;  // what was fetched last
 };
 
