@@ -226,6 +226,7 @@ class Load {
       c.offset = pulled->count == 0 ? 0 : pulled->next.value();
       if (pulled->count == 0 && pulled->max.value() == 0) fail("the queues are empty");
     } else {
+      --begun_;   // to be sent again
       if (const auto* refusal = std::get_if<Refusal>(&decoded->reply)) c.paused_until = now_ + uint64_t{refusal->retry_after_ms} * 1'000'000;
       if (refused_++ == 0) std::fprintf(stderr, "first refusal: %s\n", describe(decoded->reply).c_str());
     }
