@@ -184,6 +184,7 @@ void Broker::answer_when_flushed(Ctx& ctx, const Asker& asker, PhysicalOffset en
   const auto token = flush_waiters_.add(asker);
   if (!token) return refuse(ctx, asker, {Code::FlushDiskTimeout, "stored, but too many requests wait to hear that it is durable", fmt::format("{} wait", flush_waiters_.size()), 100});
   CHECK(flush_gate_.hold(end, ctx.now.monotonic + Duration::milliseconds(config_.sync_flush_timeout_ms), *token));
+  store_.want_flushed(ctx, end);
 }
 
 void Broker::pump_gates(Ctx& ctx) {

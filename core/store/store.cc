@@ -304,11 +304,19 @@ void Store::pump(Ctx& ctx) {
   arm(ctx);
 }
 
+void Store::want_flushed(Ctx& ctx, PhysicalOffset end) {
+  if (config_.flush_disk_type == FlushDiskType::Sync || end <= std::max(flush_wanted_, watermarks_.flushed)) return;
+  flush_wanted_ = end;
+  ctx.out.step_again();   // this step's pump may be over
+}
+
 void Store::pump_flush(Ctx& ctx) {
   if (watermarks_.flushed >= watermarks_.appended) return;
   const bool is_sync = config_.flush_disk_type == FlushDiskType::Sync || state_ != State::Serving;
   const bool is_much = (watermarks_.appended - watermarks_.flushed).value() >= config_.async_unflushed_bytes_max / 2;
-  if (!is_sync && !is_much && ctx.now.monotonic < next_flush_) return;
+  const bool is_wanted = watermarks_.flushed < flush_wanted_;
+  SOMETIMES("store: an asynchronous flush is made at once because somebody waits", !is_sync && is_wanted && ctx.now.monotonic < next_flush_);
+  if (!is_sync && !is_much && !is_wanted && ctx.now.monotonic < next_flush_) return;
   next_flush_ = ctx.now.monotonic + Duration::milliseconds(config_.flush_interval_ms);
   flusher_.flush_all(ctx);
 }

@@ -48,6 +48,8 @@ class Store : private MetaLog {
   // What must be durable before an append that ends at `end` is acknowledged: SYNC_FLUSH the flushed offset, ASYNC_FLUSH nothing.
   PhysicalOffset ack_mark() const;
   PhysicalOffset visible() const;           // dispatch may go up to here (decision 12)
+  // Somebody waits until everything before `end` is flushed: with ASYNC_FLUSH it is flushed now and not when the interval ends.
+  void want_flushed(Ctx& ctx, PhysicalOffset end);
 
   // --- parts the broker talks to ----------------------------------------------------------------------------------------------------------
   CommitLog& log() { return log_; }
@@ -98,6 +100,7 @@ class Store : private MetaLog {
   std::vector<Range> holes_;
   std::vector<Warmed> warmed_for_broker_;
   TicketBook<int> tickets_;                 // abort marker and disk space
+  PhysicalOffset flush_wanted_;             // ASYNC_FLUSH: somebody waits for everything before it
   Monotonic next_flush_, next_round_, next_checkpoint_, next_disk_poll_;
   // A round of writing everything derived: what it covers once done.
   struct Round { PhysicalOffset covers; uint64_t queue_entries, index_entries; };

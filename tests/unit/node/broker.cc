@@ -31,6 +31,19 @@ TEST(Broker, ListensAtOnceAndRefusesUntilTheStoreServes) {
   EXPECT_TRUE(h.serve());
 }
 
+// Its sender waits for the flush, whatever the mode: not for the end of an interval that is longer than the patience.
+TEST(Broker, FlushesAtOnceForAnAsynchronousStoreWhenSomebodyWaits) {
+  BrokerConfig config = small_broker_config();
+  config.flush_disk_type = FlushDiskType::Async;
+  config.flush_interval_ms = 10'000;
+  config.sync_flush_timeout_ms = 20;
+  Harness h(config);
+  ASSERT_TRUE(h.serve());
+  const Monotonic before = h.driver.now.monotonic;
+  for (const char* topic : {"a", "b", "c"}) EXPECT_EQ(describe(h.create(topic)), "Ok");
+  EXPECT_LT(h.driver.now.monotonic - before, Duration::milliseconds(20));
+}
+
 TEST(Broker, StoresAndGivesBack) {
   Harness h;
   ASSERT_TRUE(h.serve());
