@@ -238,7 +238,21 @@ void Workload::on_sent(const std::vector<MessageId>& ids, const std::string& top
   court_.settled(ids, is_outcome_unknown(*refusal) ? Fate::Unknown : Fate::Refused);
 }
 
+// A topic is made at the brokers that name servers know, and one that lost its memory knows a broker again with its next heartbeat.
 void Workload::begin_probe() {
+  ++probes_open_;
+  ask_until(
+      reader_client(), [] { return Command(command::QueryRoute{.topic = kMetaTopic}); },
+      [this](const Reply& reply) {
+        const auto* route = std::get_if<reply::Route>(&reply);
+        if (route == nullptr || route->brokers.size() < court_.brokers().size()) return false;
+        --probes_open_;
+        probe_topics();
+        return true;
+      });
+}
+
+void Workload::probe_topics() {
   // A broker that was away when a topic was made gets it now.
   for (const std::string& topic : topics_) {
     ++probes_open_;

@@ -71,7 +71,7 @@ class Workload final : public WorldObserver {
   void send_batch(Producer& producer);
   SentMessage new_message(Producer& producer, const std::string& topic);
   void on_sent(const std::vector<MessageId>& ids, const std::string& topic, const Reply& reply);
-  void probe(size_t client, const std::string& topic);
+  void probe_topics();
   void subscribe(size_t group);
   void on_delivered(size_t group, const reply::Delivered& delivered);
   void commit(size_t committer);
