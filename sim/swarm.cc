@@ -11,7 +11,7 @@ namespace fulmar::sim {
 namespace {
 
 // Domains of scenario making, above Domain::Scenario.
-enum class Part : uint32_t { Shape = 1, Geometry, Disk, Network, Clock, Load, Faults, Rate };
+enum class Part : uint32_t { Shape = 1, Geometry, Disk, Network, Clock, Load, Faults, Rate, Edge };
 
 class Maker {
  public:
@@ -21,7 +21,8 @@ class Maker {
     is_calm_ = profile == "calm" || kind == 0;
     is_storm_ = !is_calm_ && kind == 1;
     storm_ = shape.below(16);
-    has_disk_faults_ = profile == "store" || profile == "mixed";
+    is_edge_ = profile == "edge";
+    has_disk_faults_ = profile == "store" || profile == "mixed" || is_edge_;
     has_network_faults_ = profile == "network" || profile == "mixed";
     chaos_ = Duration::milliseconds(static_cast<int64_t>(shape.log_between(6'000, 30'000)));
   }
@@ -106,6 +107,21 @@ class Maker {
     w.messages_max = static_cast<uint32_t>(draws.between(500, 1000));
     w.is_created_by_sending = geometry().creates_topics && draws.chance({1, 2});
     if (w.is_created_by_sending) w.queues = 3;
+    if (is_edge_) edge_load(w);
+  }
+
+  // Tags and keys of every kind; in half the seeds more than the disk takes, so that appends meet the limit of what may be unflushed.
+  void edge_load(WorkloadPlan& w) const {
+    KeyedStream draws = part(Part::Edge);
+    w.tag_pool = 6;    // among them some with a negative hash
+    w.key_pool = 41;   // and the key whose hash is the least number
+    if (draws.chance({1, 2})) return;
+    w.in_flight_max = static_cast<uint32_t>(draws.log_between(8, 32));
+    w.gap_min = Duration::microseconds(100);
+    w.gap_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(1, 10)));
+    w.large = {1, static_cast<uint32_t>(draws.between(2, 8))};
+    w.committers = 2;
+    w.messages_max = 1200;
   }
 
   void clocks(Scenario& s) const {
@@ -197,6 +213,7 @@ class Maker {
     };
     if (has_disk_faults_) disk_faults(s, on_broker);
     if (has_network_faults_) network_faults(s, on_broker);
+    if (is_edge_) edge_faults(s, on_broker);
     add_class(s, 12, 4, [&](Fault& f, Prng& one) {
       f.kind = FaultKind::WallStep;
       f.host = HostId(static_cast<uint32_t>(one.below(s.hosts.size())));
@@ -272,6 +289,35 @@ class Maker {
     });
   }
 
+  // Where a rule of the store is decided: a power cut in the middle of a flush, or soon after one that failed; a clock that goes back.
+  template <class OnBroker>
+  void edge_faults(Scenario& s, const OnBroker& on_broker) const {
+    add_class(s, 30, 10, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::Crash;
+      f.crash_kind = CrashKind::PowerLoss;
+      f.trigger.call = CallKind::Flush;
+      f.trigger.nth = one.log_between(1, 600);
+      f.trigger.delay = Duration::microseconds(static_cast<int64_t>(one.log_between(1, 5'000)));
+    });
+    add_class(s, 31, 4, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::FlushError;
+      f.amount = one.between(1, 2);
+      Fault cut = f;
+      cut.id += 500;
+      cut.kind = FaultKind::Crash;
+      cut.crash_kind = CrashKind::PowerLoss;
+      cut.trigger.at.ns = std::min(f.trigger.at.ns + one.between(1'000'000, 3'000'000'000), chaos_.ns);
+      s.faults.push_back(cut);
+    });
+    add_class(s, 32, 6, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::WallStep;
+      f.amount = -static_cast<int64_t>(one.log_between(1, 60'000));
+    });
+  }
+
   template <class OnBroker>
   void network_faults(Scenario& s, const OnBroker& on_broker) const {
     const auto pair = [&](Fault& f, Prng& one) {
@@ -313,7 +359,7 @@ class Maker {
 
   std::string profile_;
   Seed seed_;
-  bool is_calm_ = false, is_storm_ = false, has_disk_faults_ = false, has_network_faults_ = false;
+  bool is_calm_ = false, is_storm_ = false, has_disk_faults_ = false, has_network_faults_ = false, is_edge_ = false;
   uint64_t storm_ = 0;
   Duration chaos_;
 };
@@ -324,6 +370,7 @@ std::vector<ProfileInfo> profiles() {
   return {{"store", "one broker, one client: crashes, torn images, full and failing disks, clocks"},
           {"network", "one or two brokers, one or two clients: partitions, resets, cuts, slow readers, dying nodes"},
           {"mixed", "the faults of store and network together"},
+          {"edge", "store, with bursts, rare hashes, power cuts inside flushes and after failed ones, clocks that go back"},
           {"calm", "no fault at all: what is acked is delivered promptly, once"}};
 }
 

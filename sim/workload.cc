@@ -12,6 +12,11 @@ namespace {
 
 Domain load_domain(uint32_t part) { return static_cast<Domain>(static_cast<uint32_t>(Domain::Scenario) + 20 + part); }
 
+// From the fifth on tags have a negative Java hash.
+std::string tag_name(uint64_t number) { return fmt::format("{}-{}", number < 4 ? "tag" : "label", number); }
+// The Java hash of "topic-0#aqmjerk" is Integer.MIN_VALUE, which has no absolute value.
+std::string key_name(uint64_t number) { return number == 40 ? "aqmjerk" : fmt::format("key-{}", number); }
+
 }  // namespace
 
 Workload::Workload(World& world, Court& court, const Scenario& scenario) : world_(world), court_(court), scenario_(scenario), plan_(scenario.load) {
@@ -25,8 +30,9 @@ Workload::Workload(World& world, Court& court, const Scenario& scenario) : world
   for (uint32_t i = 0; i < plan_.groups; ++i) {
     Group group{fmt::format("group-{}", i), topics_[i % topics_.size()], "*", {}, clients_[i % clients_.size()], {}, false, KeyedStream(seed, load_domain(1), i)};
     if (plan_.tag_pool > 1 && group.draws.chance({1, 3})) {
-      group.tags = {"tag-0", "tag-1"};
-      group.expression = "tag-0 || tag-1";
+      const std::string other = tag_name(plan_.tag_pool > 4 ? 4 : 1);
+      group.tags = {"tag-0", other};
+      group.expression = "tag-0 || " + other;
     }
     groups_.push_back(std::move(group));
   }
@@ -162,14 +168,14 @@ SentMessage Workload::new_message(Producer& p, const std::string& topic) {
   const auto add = [&](std::string_view name, std::string_view value) { CHECK(property::add(m.properties, name, value).has_value()); };
   add(property::kUniqueKey, to_text(m.id));
   if (p.draws.chance(plan_.tagged)) {
-    m.tags = fmt::format("tag-{}", p.draws.below(plan_.tag_pool));
+    m.tags = tag_name(p.draws.below(plan_.tag_pool));
     add(property::kTags, m.tags);
   }
   if (p.draws.chance(plan_.keyed)) {
     const uint64_t count = 1 + p.draws.below(2);
     std::string keys;
     for (uint64_t i = 0; i < count; ++i) {
-      m.keys.push_back(fmt::format("key-{}", p.draws.below(plan_.key_pool)));
+      m.keys.push_back(key_name(p.draws.below(plan_.key_pool)));
       keys += (keys.empty() ? "" : " ") + m.keys.back();
     }
     add(property::kKeys, keys);

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   RunOptions run;
   CLI::App* run_app = app.add_subcommand("run", "one run of one seed");
   run_app->add_option("--seed", run.seed, "decimal, or fulmar1:PROFILE:HEX");
-  run_app->add_option("--profile", run.profile, "store, network, mixed or calm");
+  run_app->add_option("--profile", run.profile, "store, network, mixed, edge or calm");
   run_app->add_flag("--json", run.is_json, "one JSON object");
 
   ReplayOptions replay;
@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   mutants_app->add_option("--seeds", mutants.seeds, "seeds to try for each");
   mutants_app->add_option("--jobs", mutants.jobs);
   mutants_app->add_flag("--update", mutants.is_updating, "write the killing seeds to the file");
+  mutants_app->add_flag("--short", mutants.is_short, "only the remembered seeds; bugs without one are listed and fail nothing");
   mutants_app->add_flag("--json", mutants.is_json);
 
   try {
