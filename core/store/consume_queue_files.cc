@@ -205,6 +205,10 @@ void ConsumeQueues::Impl::drive(Ctx& ctx, QueueState& q) {
 void ConsumeQueues::Impl::prepare_next(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file) {
   uint64_t from = std::max(static_cast<uint64_t>(q.cursor) * kQueueEntryBytes, std::max(q.prepared_to, start)) - start;
   if (MUTANT(QueuePreparesWholePage)) from = from / limits::kPageBytes * limits::kPageBytes;
+  prepare_from(ctx, q, start, file, from);
+}
+
+void ConsumeQueues::Impl::prepare_from(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file, uint64_t from) {
   const uint64_t to = std::min((from / limits::kQueuePrepareBytes + 1) * limits::kQueuePrepareBytes, options.file_bytes);
   const Range range{from, to};
   ++file.busy;
@@ -341,6 +345,13 @@ void ConsumeQueues::Impl::on_done(Ctx& ctx, const Done& done) {
   if (flight.life != q.life) return;
   if (flight.what == What::WarmRead) return on_warm_read(ctx, q, flight, file, done.outcome);
   q.is_asked = false;
+  if (q.is_loading && flight.what == What::Prepare) {
+    LoadJob& job = jobs.at(q.index);
+    // A disk that cannot clear today leaves it to the next start: nobody of ours reads behind the end.
+    if (!done.outcome) return finish_load(ctx, q, job.min, job.end);
+    job.clear_at = flight.start + flight.range.end;
+    return advance_load(ctx, q);
+  }
   if (!done.outcome) {
     if (q.is_loading) return lose_load(ctx, q, flight.start);
     return stall(ctx, q, done.outcome.error());

@@ -59,8 +59,9 @@ struct ConsumeQueues::Impl {
   };
   struct TopicQueues { std::vector<std::pair<int32_t, uint32_t>> queues; };   // id -> index, ascending by id
   struct LoadJob {
-    enum class Phase : uint8_t { FindEnd, Verify, FindEndStrictly, FindMin } phase = Phase::FindEnd;
-    int64_t first = 0, low = 0, high = 0, end = 0;
+    enum class Phase : uint8_t { FindEnd, Verify, FindEndStrictly, FindMin, ClearBehind } phase = Phase::FindEnd;
+    int64_t first = 0, low = 0, high = 0, end = 0, min = 0;
+    uint64_t clear_at = 0;          // byte on the queue's line
     bool is_waiting_for_log = false, is_record_unreadable = false;
   };
   enum class Probe : uint8_t { Ready, Waiting, Lost };
@@ -89,6 +90,7 @@ struct ConsumeQueues::Impl {
   void discard_files(QueueState& q);             // all of them, asynchronously
   void drive(Ctx& ctx, QueueState& q);
   void prepare_next(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file);
+  void prepare_from(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file, uint64_t from);   // one step, zeroed
   void write_run(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file);
   void flush_written(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file);
   void stored_to(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file, Range flushed);
@@ -111,6 +113,8 @@ struct ConsumeQueues::Impl {
   void pump_load(Ctx& ctx);
   void advance_load(Ctx& ctx, QueueState& q);
   bool step_load(Ctx& ctx, QueueState& q, LoadJob& job);   // false: waits, or done
+  bool clear_behind(LoadJob& job, int64_t min, int64_t end);
+  bool step_clear(Ctx& ctx, QueueState& q, LoadJob& job);  // the same
   void lose_load(Ctx& ctx, QueueState& q, uint64_t start);
   void finish_load(Ctx& ctx, QueueState& q, int64_t min, int64_t max);
   void end_load(Ctx& ctx);

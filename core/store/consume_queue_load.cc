@@ -165,7 +165,7 @@ bool ConsumeQueues::Impl::step_load(Ctx& ctx, QueueState& q, LoadJob& job) {
     }
     case Phase::Verify: {
       job.end = job.low;
-      if (job.end == job.first) { finish_load(ctx, q, 0, 0); return false; }
+      if (job.end == job.first) return clear_behind(job, 0, 0);
       bool stands = true;
       if (!MUTANT(QueueEndNotVerified)) {
         if (probe(ctx, q, job.end - 1, entry) != Probe::Ready) return false;
@@ -181,7 +181,7 @@ bool ConsumeQueues::Impl::step_load(Ctx& ctx, QueueState& q, LoadJob& job) {
     case Phase::FindEndStrictly: {
       if (is_search_done) {
         job.end = job.high;
-        if (job.end == job.first) { finish_load(ctx, q, 0, 0); return false; }
+        if (job.end == job.first) return clear_behind(job, 0, 0);
         job.low = job.first;
         job.phase = Phase::FindMin;
         return true;
@@ -194,7 +194,7 @@ bool ConsumeQueues::Impl::step_load(Ctx& ctx, QueueState& q, LoadJob& job) {
       return true;
     }
     case Phase::FindMin: {
-      if (is_search_done) { finish_load(ctx, q, job.low, job.end); return false; }
+      if (is_search_done) return clear_behind(job, job.low, job.end);
       // Most queues begin with their first entry.
       const int64_t middle = job.low == job.first ? job.first : job.low + (job.high - job.low) / 2;
       if (probe(ctx, q, middle, entry) != Probe::Ready) return false;
@@ -202,7 +202,37 @@ bool ConsumeQueues::Impl::step_load(Ctx& ctx, QueueState& q, LoadJob& job) {
       (is_dead(entry) ? job.low : job.high) = is_dead(entry) ? middle + 1 : middle;
       return true;
     }
+    case Phase::ClearBehind: return step_clear(ctx, q, job);
   }
+  return false;
+}
+
+bool ConsumeQueues::Impl::clear_behind(LoadJob& job, int64_t min, int64_t end) {
+  job.phase = LoadJob::Phase::ClearBehind;
+  job.clear_at = static_cast<uint64_t>(end == 0 ? job.first : end) * kQueueEntryBytes;
+  job.min = min;
+  job.end = end;
+  return true;
+}
+
+// Remains of a life whose records a crash took: a queue that is never written again would show them for ever, and a reader that trusts
+// the files alone (RocketMQ's recovery) takes them for entries. They stand in one piece behind the end: zeroed until a page is empty.
+bool ConsumeQueues::Impl::step_clear(Ctx& ctx, QueueState& q, LoadJob& job) {
+  if (job.clear_at >= q.files.back() + options.file_bytes) { finish_load(ctx, q, job.min, job.end); return false; }
+  const uint64_t start = job.clear_at / options.file_bytes * options.file_bytes, from = job.clear_at - start;
+  OpenFile* found = find_open(q, start);
+  if (found == nullptr) { open(ctx, q, start, What::MapWrite); return false; }
+  OpenFile& file = *found;
+  const uint64_t page_end = std::min((from / limits::kPageBytes + 1) * limits::kPageBytes, options.file_bytes);
+  const Range page{from, page_end};
+  if (!file.residence.covers(page, ctx.now.monotonic)) {
+    warm(ctx, q, start, file, whole_pages(page, options.file_bytes), What::WarmWrite);
+    return false;
+  }
+  const Bytes behind = ctx.files.at(file.id).view(page);
+  if (std::all_of(behind.begin(), behind.end(), [](uint8_t b) { return b == 0; })) { finish_load(ctx, q, job.min, job.end); return false; }
+  SOMETIMES("store: remains behind a queue are cleared at start", true);
+  prepare_from(ctx, q, start, file, from);
   return false;
 }
 
