@@ -303,7 +303,7 @@ void Court::on_crashed(World&, const CrashReport& report, const SimDisk& disk) {
     const OracleSwitches& s = scenario_.oracles;
     if (recovery_checks_ < s.recovery_checks && lot % s.recovery_every == 0) {
       ++recovery_checks_;
-      check_recovery(b, disk, fmt::format("the image of crash {} ({} files changed)", crashes_, report.files_changed.size()));
+      check_recovery(b, disk, report.kind, fmt::format("the image of crash {} ({} files changed)", crashes_, report.files_changed.size()));
     }
   }
 }
@@ -347,7 +347,7 @@ void Court::check_store(const BrokerFacts& b, bool is_clean, std::string_view wh
   }
 }
 
-void Court::check_recovery(const BrokerFacts& b, const SimDisk& disk, std::string_view what) {
+void Court::check_recovery(const BrokerFacts& b, const SimDisk& disk, CrashKind crash, std::string_view what) {
   recoveries_.begin_image(fmt::format("{} at {} ms, {}", b.geometry.name, world_.now().ns / 1'000'000, what));
   const std::string config = broker_properties(b.geometry);
   ClockSpec clock = world_.clock(b.host).spec();
@@ -356,7 +356,10 @@ void Court::check_recovery(const BrokerFacts& b, const SimDisk& disk, std::strin
   const auto run = [&](const RecoveryTrial& trial) {
     const TrialOutcome done = try_recovery(disk.clone(), config, clock, Seed{draws.next()}, trial);
     if (!done.failure.empty()) violated("O19", fmt::format("recovering {}: {}", what, done.failure));
-    recoveries_.outcome(done.outcome);
+    RecoveryAgrees::Outcome outcome = done.outcome;
+    // A killed process leaves its stores in the page cache: they are found again, and a power cut before they are flushed may take them.
+    outcome.may_lose = crash == CrashKind::Kill && trial.crash_at != 0 && trial.kind != CrashKind::Kill;
+    recoveries_.outcome(outcome);
     for (const std::string& problem : done.problems) violated("O20", fmt::format("recovering {} ({}): {}", what, done.outcome.how, problem));
     return done.calls;
   };

@@ -98,7 +98,7 @@ class Court final : public WorldObserver, private Verdicts {
   uint64_t durable_log_end(const BrokerFacts& broker, uint64_t begin, uint64_t end);
   uint64_t durable_limit(const BrokerFacts& broker);
   void check_promptness();
-  void check_recovery(const BrokerFacts& broker, const SimDisk& disk, std::string_view what);
+  void check_recovery(const BrokerFacts& broker, const SimDisk& disk, CrashKind crash, std::string_view what);
 
   World& world_;
   const Scenario& scenario_;

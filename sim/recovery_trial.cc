@@ -29,6 +29,7 @@ TrialOutcome try_recovery(SimDisk image, const std::string& config, const ClockS
   World world(seed, Profile{});
   const HostId host = world.add_host({"broker", clock, image.profile()});
   world.disk(host) = std::move(image);
+  world.disk(host).set_used_by_others(0);   // a recovery waits for room on a full disk, for ever if nobody makes any
   const NodeFactory factory = [&config](Seed node_seed, Files& files, Trace& trace) {
     Result<std::unique_ptr<Node>> node = make_node(NodeKind::Broker, config, node_seed, files, trace);
     CHECK(node.has_value(), "{}", node.error().text());

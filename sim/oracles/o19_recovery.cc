@@ -8,6 +8,7 @@ void RecoveryAgrees::outcome(const Outcome& outcome) {
   if (!outcome.has_ended) {
     return verdicts_.violated("O19", fmt::format("the recovery of {} ({}) does not end", name_, outcome.how));
   }
+  if (first_ && outcome.may_lose && outcome.records <= first_->records) return;
   if (!first_) {
     first_ = outcome;
     return;

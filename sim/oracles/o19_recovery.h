@@ -10,8 +10,9 @@ namespace fulmar::sim {
 
 class RecoveryAgrees {
  public:
-  // What a recovery came to. `records` and `digest` are those of messages, not of the broker's own records.
-  struct Outcome { bool has_ended = false; uint64_t records = 0, digest = 0; std::string how; };
+  // What a recovery came to. `records` and `digest` are those of messages, not of the broker's own records. `may_lose`: a power cut
+  // met stores that stood in the page cache only, so it may have fewer of them.
+  struct Outcome { bool has_ended = false; uint64_t records = 0, digest = 0; std::string how; bool may_lose = false; };
   explicit RecoveryAgrees(Verdicts& verdicts) : verdicts_(verdicts) {}
   void begin_image(std::string name) { name_ = std::move(name); first_.reset(); }
   void outcome(const Outcome& outcome);
