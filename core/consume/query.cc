@@ -8,7 +8,7 @@ namespace fulmar {
 
 namespace {
 constexpr uint64_t kProbeBytes = 4096;   // enough for most records; longer ones are fetched once their size is known
-constexpr int kFetchesMax = 16;          // in a row without a candidate judged: a disk slower than what it fetches stays warm
+constexpr size_t kFetchesMax = 16;          // in a row without a candidate judged: a disk slower than what it fetches stays warm
 
 bool has_key(const Message& message, std::string_view key) {
   bool has = false;
@@ -27,12 +27,15 @@ bool has_key(const Message& message, std::string_view key) {
 }  // namespace
 
 Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
-  if (query.fetches > kFetchesMax) return Error(Errc::Full, fmt::format("this query fetched {} times in vain", query.fetches));
+  // The way through the index fetches of every file a slot and the pages of its chain.
+  const size_t fetches_max = kFetchesMax * (query.has_candidates ? 1 : 1 + index_.file_count());
+  if (static_cast<size_t>(query.fetches) > fetches_max) return Error(Errc::Full, fmt::format("this query fetched {} times in vain", query.fetches));
   const std::optional<uint64_t> token = waiting_.add({});
   if (!token) return Error(Errc::Full, fmt::format("{} queries wait for the disk", waiting_.size()));
   const size_t judged_before = query.judged;
+  const bool had_candidates = query.has_candidates;
   if (!judge(ctx, query, *token)) {
-    query.fetches = query.judged > judged_before ? 0 : query.fetches + 1;
+    query.fetches = query.judged > judged_before || query.has_candidates != had_candidates ? 0 : query.fetches + 1;
     *waiting_.find(*token) = std::move(query);
     return std::optional<QueryAnswer>();
   }

@@ -235,6 +235,8 @@ bool Index::is_loaded() const { return impl_->is_loaded; }
 bool Index::needs_rebuild() const { return impl_->must_rebuild; }
 
 // What headers on disk say, and what waits: so that a later start can find at least this much.
+size_t Index::file_count() const { return impl_->files.size(); }
+
 uint64_t Index::entry_count() const {
   uint64_t count = impl_->pending.size();
   for (const auto& file : impl_->files) count += file->durable_count - 1;

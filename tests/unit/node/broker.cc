@@ -193,6 +193,21 @@ TEST(Broker, HoldsAPullUntilSomethingArrives) {
   EXPECT_EQ(describe(*h.told(call)), "Pulled SUCCESS count 1 next 1 min 0 max 1");
 }
 
+TEST(Broker, AQueryWalksThroughMoreColdIndexFilesThanItMayFetchInVain) {
+  BrokerConfig config = small_broker_config();
+  config.index_slot_count = 8;
+  config.index_entry_count = 8;
+  Harness h(config);
+  ASSERT_TRUE(h.serve());
+  h.create("t");
+  for (int i = 0; i < 200; ++i) h.ask(Harness::message("t", "body", fmt::format("KEYS\x01" "key{}\x02", i)));
+  h.run_for(Duration::seconds(3));
+  h.cut_power({1, 1});
+  ASSERT_TRUE(h.serve());
+  h.driver.advance(Duration::seconds(60));
+  EXPECT_EQ(h.ask_text(command::QueryMessages{"t", "key0", 32, {}, {}, {}}), "Messages 1");
+}
+
 TEST(Broker, HoldsAPullNoLongerThanItsDeadline) {
   Harness h;
   ASSERT_TRUE(h.serve());
