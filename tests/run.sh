@@ -128,6 +128,7 @@ real_stage() {
   check flush bash tests/real/flush.sh
   check flush_self_test bash tests/real/flush.sh --self-test
   check diskfull bash tests/real/diskfull.sh
+  check start python3 tests/real/start.py
   check quickstart bash cmd/quickstart.sh
   check quickstart_self_test quickstart_self_test
   end

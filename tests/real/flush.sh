@@ -50,7 +50,7 @@ check_order || fail "an acknowledgement left before the fdatasync that covers it
 start_broker failing 40
 : >"$work/acks"
 seq -f "line %g" 20000 >"$work/lines"
-"$fulmar" send flush -n "127.0.0.1:$namesrv" --file "$work/lines" --window 64 --quiet --ack-log "$work/acks" --ack-timeout-ms 4000 >/dev/null 2>&1 || true
+"$fulmar" send flush -n "127.0.0.1:$namesrv" --file "$work/lines" --window 64 --quiet --ack-log "$work/acks" --ack-timeout-ms 1000 >/dev/null 2>&1 || true
 status=0
 wait "$broker" || status=$?
 [ "$status" -eq 1 ] || fail "the broker ended with status $status instead of 1"
