@@ -106,7 +106,8 @@ class Maker {
     w.think_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(1, 200)));
     w.messages_max = static_cast<uint32_t>(draws.between(500, 1000));
     w.is_created_by_sending = geometry().creates_topics && draws.chance({1, 2});
-    if (w.is_created_by_sending) w.queues = 3;
+    // As many as a broker gives a topic that a send makes (scenario.cc): who makes it again with fewer hides what is stored in the others.
+    if (geometry().creates_topics) w.queues = 3;
     if (is_edge_) edge_load(w);
   }
 
