@@ -240,13 +240,17 @@ void Consumer::on_offset(Ctx& ctx, At at, const Reply& reply) {
     queue.committed = stored->offset;
     queue.consumed.reset();
   }
-  if (is_not_found && queue.has_position && queue.position > queue.began) {  // nothing is stored, or not any more: from the beginning
-    SOMETIMES("client: the broker lost every offset of a queue", queue.committed.has_value());
-    ctx.trace.note(QueueMoved{at.subscription->call.value(), at.key->second, queue.position, queue.began, at.key->first});
-    queue.position = queue.began;
+  if (is_not_found && queue.has_position) {  // nothing is stored, or not any more: from the beginning of this walk
+    const bool was_stored = queue.committed.has_value();
+    SOMETIMES("client: the broker lost every offset of a queue", was_stored);
+    if (queue.position > queue.began) {
+      ctx.trace.note(QueueMoved{at.subscription->call.value(), at.key->second, queue.position, queue.began, at.key->first});
+      queue.position = queue.began;
+    }
     queue.committed.reset();
     queue.consumed.reset();
-    if (at.subscription->from == command::Subscribe::From::Last) queue.consumed = queue.began;
+    // Where the group stood must not be forgotten: it would begin elsewhere next time.
+    if (was_stored || at.subscription->from == command::Subscribe::From::Last) queue.consumed = queue.began;
   }
   queue.is_in_doubt = false;
   commit_if_due(ctx, at);
