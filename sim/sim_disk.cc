@@ -190,6 +190,17 @@ void SimDisk::commit_name(uint64_t id) {
   apply_durable(op);
 }
 
+void SimDisk::commit_with_directory(DiskOp op) {
+  const auto found = name_ops_.find(op.value());
+  if (found == name_ops_.end()) return commit(op);
+  const auto directory = [](std::string_view path) { return path.substr(0, path.find_last_of('/') == std::string_view::npos ? 0 : path.find_last_of('/')); };
+  std::vector<uint64_t> ids;
+  for (auto it = name_ops_.begin(); it != found; ++it)
+    if (directory(it->second.path) == directory(found->second.path)) ids.push_back(it->first);
+  ids.push_back(op.value());
+  for (const uint64_t id : ids) commit_name(id);
+}
+
 void SimDisk::apply_durable(const NameOp& op) {
   Inode replaced;
   if (const auto old = durable_names_.find(op.kind == NameOp::Kind::Rename ? op.other : op.path); old != durable_names_.end()) replaced = old->second.inode;

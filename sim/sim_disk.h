@@ -65,6 +65,8 @@ class SimDisk {
 
   // --- operations in flight ---------------------------------------------------------------------------------------------------------
   void commit(DiskOp op);
+  // A name operation of a caller who syncs the directory: with it go all that were pending there before it.
+  void commit_with_directory(DiskOp op);
   void fail(DiskOp op);              // of a flush: its pages become clean though the medium lacks them, until stored to again
   // Its process died: a flush may have landed some pages, a prepare leaves each page old or zero, names stay pending.
   void abandon(DiskOp op);

@@ -288,7 +288,7 @@ void SimDriver::disk_done(uint64_t id) {
       else open->warm.add(s.range);
     }
   } else if (operation.outcome) {
-    host_.disk.commit(operation.op);
+    host_.disk.commit_with_directory(operation.op);
     if (const auto* p = std::get_if<request::Prepare>(&request); p != nullptr && open_at(p->file) != nullptr) open_at(p->file)->warm.add(p->range);
   }
   if (const auto* r = std::get_if<request::Replace>(&request)) busy_paths_.erase(r->path);
