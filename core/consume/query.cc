@@ -47,8 +47,7 @@ Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
 bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
   if (!query.has_candidates) {
     if (query.at) query.candidates.push_back({*query.at});
-    else if (!index_.query(ctx, query.topic, query.key, query.begin, query.end, static_cast<uint32_t>(query.count_max) + limits::kQueryCollisionsMax, token, query.candidates))
-      return false;
+    else if (!walk_index(ctx, query, token)) return false;
     query.has_candidates = true;
   }
   while (query.judged < query.candidates.size() && query.found < query.count_max && !query.is_full) {
@@ -56,6 +55,18 @@ bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
     ++query.judged;
   }
   return true;
+}
+
+// The index goes on where it stood only when it is asked under the same name again.
+bool Queries::walk_index(Ctx& ctx, MessageQuery& query, uint64_t token) {
+  if (query.walk == 0) query.walk = next_walk_++;
+  const uint32_t count_max = static_cast<uint32_t>(query.count_max) + limits::kQueryCollisionsMax;
+  if (index_.query(ctx, query.topic, query.key, query.begin, query.end, count_max, query.walk, query.candidates)) {
+    walks_.erase(query.walk);
+    return true;
+  }
+  walks_[query.walk] = token;
+  return false;
 }
 
 // Reads the candidate and keeps it when it is what was asked for.
@@ -98,7 +109,11 @@ bool Queries::is_ready(Ctx& ctx, PhysicalOffset at, uint64_t bytes, uint64_t tok
   return false;
 }
 
-void Queries::on_index_ready(uint64_t token) {
+void Queries::on_index_ready(uint64_t walk) {
+  const auto found = walks_.find(walk);
+  if (found == walks_.end()) return;
+  const uint64_t token = found->second;
+  walks_.erase(found);
   if (waiting_.find(token) != nullptr) ready_.push_back({waiting_.take(token), {}});
 }
 

@@ -5,6 +5,7 @@
 //
 //   run --answered--> done      --index file or record is cold--> waiting --fetched--> run again, keeping what was found
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct MessageQuery {
   Asker asker;
 
   // how far it came
+  uint64_t walk = 0;                    // the index knows its walk by this, however often the query waits; 0: not begun
   bool has_candidates = false;
   std::vector<KeyHit> candidates;
   size_t judged = 0;                    // candidates looked at
@@ -44,7 +46,7 @@ class Queries {
   // Answers, or keeps the query until what it needs is fetched (nothing; take_ready() has it then). Full: too many wait already, or this
   // one had to fetch too often. NotFound: no record begins at `at`.
   Result<std::optional<QueryAnswer>> run(Ctx& ctx, MessageQuery& query);
-  void on_index_ready(uint64_t token);
+  void on_index_ready(uint64_t walk);   // what Index::take_ready() names
   void on_warmed(const Warmed& warmed);
   std::vector<Retry> take_ready() { return std::exchange(ready_, {}); }
   std::vector<Asker> take_askers();   // the node stops: everybody who waits; nobody comes home any more
@@ -54,12 +56,15 @@ class Queries {
  private:
   enum class Look : uint8_t { Yes, No, Cold };
   Look look(Ctx& ctx, MessageQuery& query, PhysicalOffset at, uint64_t token);
+  bool walk_index(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: an index file is cold
   bool is_ready(Ctx& ctx, PhysicalOffset at, uint64_t bytes, uint64_t token);
   bool judge(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: something is cold and being fetched
   Index& index_;
   CommitLog& log_;
   const Watermarks& watermarks_;
   SlotBook<MessageQuery> waiting_;
+  std::map<uint64_t, uint64_t> walks_;   // walk in the index -> token of the query that waits for it
+  uint64_t next_walk_ = 1;
   std::vector<Retry> ready_;
 };
 
