@@ -17,6 +17,11 @@ void* operator new(size_t bytes) {
   if (void* p = std::malloc(bytes)) return p;
   std::abort();
 }
+// std::stable_sort's buffer comes from this one and goes by the plain delete.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(bytes);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
 
