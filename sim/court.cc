@@ -165,6 +165,21 @@ std::string Court::undelivered() const {
   return {};
 }
 
+std::vector<uint64_t> Court::appended_now() const {
+  std::vector<uint64_t> ends;
+  for (const BrokerFacts& b : brokers_) ends.push_back(b.appended);
+  return ends;
+}
+
+std::string Court::unflushed(const std::vector<uint64_t>& goal) const {
+  std::string text;
+  for (size_t i = 0; i < brokers_.size(); ++i) {
+    const BrokerFacts& b = brokers_[i];
+    if (b.flushed < goal[i]) text += fmt::format("{} has flushed up to {} of {}; ", b.geometry.name, b.flushed, goal[i]);
+  }
+  return text;
+}
+
 void Court::demand_delivery() {
   for (const auto& [group, wish] : groups_.groups()) {
     for (const Visible& v : visible_) groups_.demand(group, v.queue, v.queue_offset, ledger_.find(v.id)->tags, v.id);
@@ -221,8 +236,10 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
   const std::string& name = b.geometry.name;
   const uint64_t id = record.info->id;
   if (id == kAppended) {
+    b.appended = record.values[1];
     truth_.appended(name, record.values[1], [&] { return durable_limit(b); });
   } else if (id == kFlushed) {
+    b.flushed = record.values[0];
     no_loss_.flushed(name, record.values[0]);
     stability_.flushed(name, record.values[0]);
   } else if (id == kMessageAcked) {
@@ -246,7 +263,7 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
 
 void Court::recovered(BrokerFacts& b, uint64_t end) {
   ++b.recoveries;
-  b.log_end = end;
+  b.log_end = b.appended = b.flushed = end;
   const Recovery recovery{b.geometry.name, end, world_.now().ns};
   b.past.push_back(recovery);
   no_loss_.recovered(recovery);

@@ -36,6 +36,7 @@ class Court final : public WorldObserver, private Verdicts {
     BrokerGeometry geometry;
     bool is_serving = false, is_damaged = false;
     uint64_t recoveries = 0, log_end = 0;
+    uint64_t appended = 0, flushed = 0;    // by its own trace; what lies between is stored, and not yet shown to anyone
     std::vector<Recovery> past;
   };
   // One record of a reply.
@@ -75,6 +76,9 @@ class Court final : public WorldObserver, private Verdicts {
   const std::vector<BrokerFacts>& brokers() const { return brokers_; }
   BrokerFacts* broker(std::string_view name);
   uint64_t duplicated() const { return duplicated_; }
+  // One line for each broker that has yet to flush what stood in its log at `goal` (in the order of brokers()); empty when none has.
+  std::vector<uint64_t> appended_now() const;
+  std::string unflushed(const std::vector<uint64_t>& goal) const;
   void tick();
   // The whole store of a broker as it stands, by the second reader. With is_clean, everything derived is compared too.
   void check_store(const BrokerFacts& broker, bool is_clean, std::string_view when, std::optional<uint64_t> log_end = {});

@@ -134,6 +134,9 @@ bool Run::drain() {
   phase_ = "drain";
   workload_.end_sending();
   if (!wait_for("all calls are answered", [this] { return workload_.is_quiet(); })) return false;
+  // A send that was refused because its flush took too long is stored; it is shown to readers once it is flushed, which must happen too.
+  const std::vector<uint64_t> goal = court_.appended_now();
+  if (!wait_for("what is stored is flushed", [this, &goal] { return court_.unflushed(goal).empty(); })) return false;
   workload_.begin_reading("the reader");
   if (!wait_for("everything can be read", [this] { return !workload_.is_reading(); })) return false;
   const SimTime until = world_.now() + scenario_.bound;

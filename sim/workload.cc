@@ -343,14 +343,14 @@ void Workload::commit(size_t index) {
   const auto last = c.last.find(queue);
   if (next == 0 || (last != c.last.end() && last->second >= next)) return again();
   const bool needs_flush = c.draws.chance({1, 2});
-  court_.offsets().asked(c.group, queue, next);
+  const uint64_t losses = court_.offsets().asked(c.group, queue, next);
   c.last[queue] = next;
   const uint64_t life = court_.broker(queue.broker)->recoveries;
   const command::CommitOffset command{.group = c.group, .topic = queue.topic, .queue_id = queue.queue_id, .offset = QueueOffset(next), .needs_flush = needs_flush, .broker = queue.broker};
-  const bool is_asked = ask(c.client, command, Duration::seconds(12), [this, index, queue, next, needs_flush, life, again](const Reply& reply) {
+  const bool is_asked = ask(c.client, command, Duration::seconds(12), [this, index, queue, next, needs_flush, life, losses, again](const Reply& reply) {
     // An answer that crossed a crash says nothing about the broker as it is now.
     if (std::holds_alternative<reply::Ok>(reply) && court_.broker(queue.broker)->recoveries == life) {
-      court_.offsets().acked(committers_[index].group, queue, next, needs_flush);
+      court_.offsets().acked(committers_[index].group, queue, next, needs_flush, losses);
     } else if (!std::holds_alternative<reply::Ok>(reply)) {
       court_.offsets().lost_track(committers_[index].group, queue);
     }

@@ -6,15 +6,16 @@
 
 namespace fulmar::sim {
 
-void CommittedOffsets::asked(const std::string& group, const QueueKey& queue, int64_t offset) {
+uint64_t CommittedOffsets::asked(const std::string& group, const QueueKey& queue, int64_t offset) {
   Value& v = values_[{group, queue}];
   v.highest = v.is_asked ? std::max(v.highest, offset) : offset;
   v.is_asked = true;
+  return v.losses;
 }
 
-void CommittedOffsets::acked(const std::string& group, const QueueKey& queue, int64_t offset, bool is_flushed) {
+void CommittedOffsets::acked(const std::string& group, const QueueKey& queue, int64_t offset, bool is_flushed, uint64_t losses) {
   Value& v = values_[{group, queue}];
-  if (v.is_lost_track_of) return;
+  if (v.is_lost_track_of || (!is_flushed && losses != v.losses)) return;
   v.acked = v.is_acked ? std::max(v.acked, offset) : offset;
   v.is_acked = true;
   if (!is_flushed) return;

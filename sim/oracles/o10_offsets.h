@@ -12,8 +12,10 @@ class CommittedOffsets {
  public:
   explicit CommittedOffsets(Verdicts& verdicts) : verdicts_(verdicts) {}
   // One committer per key, values rising.
-  void asked(const std::string& group, const QueueKey& queue, int64_t offset);
-  void acked(const std::string& group, const QueueKey& queue, int64_t offset, bool is_flushed);
+  // Returns how often the broker lost its cache so far: an answer to a commit without a flush that was on its way when that happened
+  // promises nothing, however late it arrives.
+  uint64_t asked(const std::string& group, const QueueKey& queue, int64_t offset);
+  void acked(const std::string& group, const QueueKey& queue, int64_t offset, bool is_flushed, uint64_t losses);
   // A commit without an answer may still arrive, after younger ones: no floor can be demanded any more.
   void lost_track(const std::string& group, const QueueKey& queue);
   void lost_cache(const std::string& broker);

@@ -121,8 +121,8 @@ struct OffsetsTest : testing::Test {
   Heard heard;
   CommittedOffsets oracle{heard};
   void commit(int64_t offset, bool is_flushed = false) {
-    oracle.asked("g", kQueue, offset);
-    oracle.acked("g", kQueue, offset, is_flushed);
+    const uint64_t losses = oracle.asked("g", kQueue, offset);
+    oracle.acked("g", kQueue, offset, is_flushed, losses);
   }
   void query(std::optional<int64_t> offset) { oracle.answered("g", kQueue, oracle.begin_query("g", kQueue), offset); }
 };
@@ -143,6 +143,19 @@ TEST_F(OffsetsTest, PowerCutTakesWhatWasNotFlushed) {
   oracle.lost_cache("broker-a");
   query(3);
   EXPECT_TRUE(heard.is_silent());
+}
+// The broker answers a commit that did not ask for a flush and halts on a failed one; the answer arrives after it is gone.
+TEST_F(OffsetsTest, AnswerThatCrossedAFailedFlush) {
+  const uint64_t early = oracle.asked("g", kQueue, 3);
+  oracle.lost_cache("broker-a");
+  oracle.acked("g", kQueue, 3, false, early);
+  query(std::nullopt);
+  EXPECT_TRUE(heard.is_silent());
+  const uint64_t flushed = oracle.asked("g", kQueue, 4);
+  oracle.lost_cache("broker-a");
+  oracle.acked("g", kQueue, 4, true, flushed);
+  query(std::nullopt);
+  EXPECT_EQ(heard.said.size(), 1u);
 }
 TEST_F(OffsetsTest, CommitIsLostWithoutAPowerCut) {
   commit(3, true), commit(5), query(3);
