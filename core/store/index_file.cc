@@ -254,6 +254,7 @@ void Index::pump(Ctx& ctx) {
 }
 
 bool Index::is_idle() const { return impl_->tickets.out_count() == 0; }
+bool Index::is_settled() const { return impl_->unsettled() == nullptr; }
 const Error* Index::blocked() const { return impl_->blocked ? &*impl_->blocked : nullptr; }
 
 void Index::begin_round(Ctx&) { impl_->round_end = impl_->pending_base + impl_->pending.size(); }

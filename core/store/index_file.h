@@ -61,6 +61,7 @@ class Index : public Derived {
   void on_done(Ctx& ctx, const Done& done);
   void pump(Ctx& ctx);
   bool is_idle() const;
+  bool is_settled() const;          // what the start found is durable; the index sees to it without being asked
   const Error* blocked() const;     // DiskFull: indexing stands still, writes go on; rounds wait
 
   // --- Derived: one entry for UNIQ_KEY, one per blank-separated word of KEYS; none for rolled-back records --------------------------------

@@ -25,6 +25,7 @@ struct Index::Impl {
     bool is_made = false;            // exists on disk
     bool is_mapped = false, is_mapping = false;
     bool are_slots_prepared = false;
+    bool is_settled = true;          // what this life found in it is durable and counted
     uint64_t prepared_to = 0;        // byte; by this life
     int busy = 0;                    // tickets out
     Monotonic last_used;
@@ -81,11 +82,13 @@ struct Index::Impl {
   File& writing_file(Ctx& ctx);
   void map(Ctx& ctx, File& file, What what);
   void prepare(Ctx& ctx, File& file, Range range);
-  void settle_found(Ctx& ctx, File& file);
+  File* unsettled();                 // the oldest, if any
+  void settle(Ctx& ctx, File& file);
   void plan_slots(const File& file);
   void write_entries(Ctx& ctx, File& file);
   void write_slots(Ctx& ctx, File& file);
   void write_header(Ctx& ctx, File& file);
+  void warm_to_write(Ctx& ctx, File& file, std::vector<Range> pages);
   void flush(Ctx& ctx, File& file, Range range);
   void stall(Ctx& ctx, Error error);
   void flushed(Ctx& ctx, File& file, Range range);

@@ -62,12 +62,7 @@ bool Index::Impl::is_load_here(Ctx& ctx, File& file, Range range) {
     return false;
   }
   if (file.is_here(range, ctx.now.monotonic)) return true;
-  warming = {whole_pages(range, file_bytes())};
-  const FileSlice slice{file.id, warming.front()};
-  ++file.busy;
-  is_asked = true;
-  const Ticket ticket = tickets.issue({What::WarmWrite, file.name, {}, 0});
-  ctx.out.warm(ticket, std::span(&slice, 1));
+  warm_to_write(ctx, file, {whole_pages(range, file_bytes())});
   return false;
 }
 
@@ -115,6 +110,8 @@ bool Index::Impl::scan(Ctx& ctx, File& file) {
   // Slots are prepared before the first entry is stored.
   file.are_slots_prepared = file.header.count > 1;
   if (!file.are_slots_prepared) file.header = {};
+  // An older file was settled before the next one was made.
+  file.is_settled = file.header.count <= 1 || (file.header.count == file.durable_count && load_index + 1 < files.size());
   if (load_index + 1 < files.size()) unmap(ctx, file);
   load_phase = LoadPhase::Header;
   ++load_index;

@@ -33,6 +33,16 @@ void Index::Impl::prepare(Ctx& ctx, File& file, Range range) {
   ctx.out.prepare(ticket, file.id, range);
 }
 
+void Index::Impl::warm_to_write(Ctx& ctx, File& file, std::vector<Range> pages) {
+  std::vector<FileSlice> slices;
+  for (const Range range : pages) slices.push_back({file.id, range});
+  ++file.busy;
+  is_asked = true;
+  warming = std::move(pages);
+  const Ticket ticket = tickets.issue({What::WarmWrite, file.name, {}, 0});
+  ctx.out.warm(ticket, slices);
+}
+
 void Index::Impl::flush(Ctx& ctx, File& file, Range range) {
   ++file.busy;
   is_asked = true;
@@ -65,15 +75,12 @@ void Index::Impl::drive(Ctx& ctx) {
   if (is_asked) return;
   if (retry_at != Monotonic::never() && ctx.now.monotonic < retry_at) return;
   retry_at = Monotonic::never();
-  if (stage == Stage::Gathering && pending_base < round_end && gather(ctx)) write_entries(ctx, *files.back());
+  if (stage != Stage::Gathering || !removals.empty() || removals_out != 0) return;   // a rebuild's old files go first
+  if (File* found = unsettled()) return settle(ctx, *found);
+  if (pending_base < round_end && gather(ctx)) write_entries(ctx, *files.back());
 }
 
 bool Index::Impl::gather(Ctx& ctx) {
-  if (!removals.empty() || removals_out != 0) return false;   // a rebuild's old files go first
-  if (!files.empty() && files.back()->header.count > files.back()->durable_count) {
-    settle_found(ctx, *files.back());
-    return false;
-  }
   File& file = writing_file(ctx);
   file.last_used = ctx.now.monotonic;
   if (file.is_mapping) return false;   // on_mapped goes on here
@@ -109,23 +116,26 @@ bool Index::Impl::gather(Ctx& ctx) {
   if (cold.size() > kSlotRangesMax) cold = {{0, whole_pages({0, slots_end}, file_bytes()).end}};
   want({entry_at(first), entry_at(first + batch)});
   if (cold.empty()) return true;
-  std::vector<FileSlice> slices;
-  for (const Range range : cold) slices.push_back({file.id, range});
-  ++file.busy;
-  is_asked = true;
-  warming = cold;
-  const Ticket ticket = tickets.issue({What::WarmWrite, file.name, {}, 0});
-  ctx.out.warm(ticket, slices);
   batch = 0;
+  warm_to_write(ctx, file, std::move(cold));
   return false;
 }
 
-// What an interrupted round left behind the count is made durable and counted before anything is built on it: a later crash must not
-// take away entries of a file that others follow.
-void Index::Impl::settle_found(Ctx& ctx, File& file) {
+// What a start found is what the page cache held: a process that was killed may have left stores, a count among them, that no flush covers.
+// All of it is made durable, and counted, before anything is built on it: a later power cut must not take back part of a file that others
+// follow.
+Index::Impl::File* Index::Impl::unsettled() {
+  const auto it = std::find_if(files.begin(), files.end(), [](const auto& file) { return !file->is_settled; });
+  return it == files.end() || MUTANT(IndexFoundNotSettled) ? nullptr : it->get();
+}
+
+void Index::Impl::settle(Ctx& ctx, File& file) {
   file.last_used = ctx.now.monotonic;
-  if (file.is_mapping) return;
+  if (file.is_mapping) return;   // on_mapped goes on here
   if (!file.is_mapped) return map(ctx, file, What::MapWrite);
+  const Range header{0, kIndexHeaderBytes};
+  if (!file.is_here(header, ctx.now.monotonic)) return warm_to_write(ctx, file, {whole_pages(header, file_bytes())});
+  SOMETIMES("store: a start makes an index count durable that an earlier life left", file.header.count > file.durable_count);
   batch = 0;
   slots_taken = 0;
   stage = Stage::FlushingSlots;
@@ -343,6 +353,7 @@ void Index::Impl::flushed(Ctx& ctx, File& file, Range range) {
       return flush(ctx, file, {0, kIndexHeaderBytes});
     case Stage::FlushingHeader:
       file.durable_count = file.header.count;
+      file.is_settled = true;
       pop(batch);
       batch = 0;
       stage = Stage::Gathering;

@@ -413,7 +413,7 @@ void Store::begin_stop(Ctx& ctx) {
 
 void Store::pump_stop(Ctx& ctx) {
   const bool is_drained = watermarks_.flushed == watermarks_.appended && watermarks_.dispatched == watermarks_.appended && !round_ &&
-                          durable_round_.covers == watermarks_.dispatched && flusher_.is_idle();
+                          durable_round_.covers == watermarks_.dispatched && flusher_.is_idle() && index_.is_settled();
   if (!is_drained && !is_clean_written_) return;
   if (!is_export_written_) {
     is_export_written_ = true;

@@ -92,6 +92,25 @@ TEST(Index, AFullDiskStopsTheIndexAndNothingElse) {
   EXPECT_TRUE(world.index->is_round_done());
 }
 
+TEST(Index, ACountFoundInTheCacheIsMadeDurableFirst) {
+  IndexWorld world(Seed{1});
+  world.load();
+  for (int i = 0; i < 199; ++i) world.append("t", "u" + std::to_string(i));
+  world.dispatch();
+  world.begin_round();
+  while (world.driver.last_text().find(".0, 40.") == std::string::npos && world.driver.last_text().find("[0, 40)") == std::string::npos) ASSERT_TRUE(world.turn());
+  world.driver.kill();   // the file is full, says its header, which no flush covers
+  world.restart();
+  world.settle();
+  EXPECT_TRUE(world.index->is_settled());
+  EXPECT_EQ(world.index->entry_count(), 199u + 199u);   // found, and dispatched once more
+  world.round();                                        // into the next file
+  world.driver.crash({0, 1});
+  world.restart();
+  EXPECT_FALSE(world.index->needs_rebuild());
+  EXPECT_EQ(world.index->entry_count(), 199u + 199u);
+}
+
 TEST(Index, AMissingFileMeansARebuild) {
   IndexWorld world(Seed{1});
   world.load();
