@@ -69,6 +69,8 @@ class SimDriver final : public NetworkUser, public MemoryEye, public TraceSink {
   // Destroys the node. Without its host the kernel lives on: operations in flight are abandoned and files closed.
   void end(bool is_with_host);
   bool has_ended() const { return node_ == nullptr; }
+  // A flush on its way that was to fail succeeds: the disk is well again, however long a stall holds the answer back.
+  void heal_flushes();
   size_t tickets_out() const { return tickets_.size(); }
   uint64_t steps() const { return trace_.step(); }
   std::string recent() const { return trace_.recent(); }

@@ -226,6 +226,12 @@ void SimDriver::start_flush(const request::Flush& r, Duration delay) {
   add_operation(std::move(operation), disk.flush, delay + stall);
 }
 
+void SimDriver::heal_flushes() {
+  for (auto& [id, operation] : operations_) {
+    if (operation.kind == CallKind::Flush && !operation.outcome && operation.outcome.error().code == Errc::FlushFailed) operation.outcome = {};
+  }
+}
+
 Result<FileId> SimDriver::open_file(const request::Map& r, const Operation& operation) {
   Inode inode = operation.inode;
   if (r.how == Open::New) {

@@ -148,6 +148,7 @@ void World::Faults::heal() {
   }
   for (const auto& slot : parts_.slots) {
     if (slot->state_ == NodeState::Paused) slot->pause(false);
+    if (slot->is_alive()) slot->driver_->heal_flushes();
     slot->account_.crash_points.clear();
     slot->triggers_.clear();
   }
