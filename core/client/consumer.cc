@@ -179,6 +179,7 @@ void Consumer::call_or_back_off(Ctx& ctx, At at, Step step, const Command& comma
   const TopicRoute::Broker* broker = found.route == nullptr ? nullptr : found.route->find(at.key->first);
   if (broker == nullptr) return walk_failed(ctx, at, "the route does not name this broker");
   at.queue->step = step;
+  at.queue->asked = broker->master;
   const Result<void> called =
       caller_.call(ctx, broker->master, command, id(Kind::Walk, at.queue->serial, ++at.queue->generation), ctx.now.monotonic + timeout);
   if (!called) walk_failed(ctx, at, to_string(called.code()));
@@ -188,7 +189,7 @@ void Consumer::on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) {
   const At where = at(bare(token));
   if (where.queue == nullptr) return;
   const uint64_t call = where.subscription->call.value();
-  if (!reply) doubt_broker(where.key->first);
+  if (!reply) on_link_lost(where.queue->asked);
   if (kind_of(token) == Kind::Commit) on_commit_reply(ctx, where, reply);
   else if (generation_of(token) == where.queue->generation) on_walk_reply(ctx, where, std::move(reply));
   const auto it = subscriptions_.find(call);
@@ -326,10 +327,15 @@ void Consumer::walk_failed(Ctx& ctx, At at, std::string_view what) {
   ctx.timers.set(TimerId(id(Kind::Walk, queue.serial)), ctx.now.monotonic + wait);
 }
 
-void Consumer::doubt_broker(const std::string& broker) {
-  for (auto& [call, subscription] : subscriptions_)
-    for (auto it = subscription.queues.lower_bound(Key(broker, 0)); it != subscription.queues.end() && it->first.first == broker; ++it)
-      it->second.is_in_doubt = it->second.has_position;
+// Also queues without a call under way: a batch may be out with the host while the broker loses its end and gives the offsets again.
+void Consumer::on_link_lost(const Address& to) {
+  for (auto& [call, subscription] : subscriptions_) {
+    for (auto& [key, queue] : subscription.queues) {
+      if (queue.asked != to || !queue.has_position) continue;
+      SOMETIMES("client: a queue is in doubt while its batch is out", queue.held.has_value());
+      if (!MUTANT(ConsumerDoubtsOnlyItsCalls) || queue.step == Step::Pulling || queue.committing) queue.is_in_doubt = true;
+    }
+  }
 }
 
 void Consumer::on_timer(Ctx& ctx, TimerId timer) {
@@ -364,6 +370,7 @@ void Consumer::commit_if_due(Ctx& ctx, At at) {
   queue.commit_not_before = ctx.now.monotonic + pause;
   if (broker != nullptr) {
     const command::CommitOffset commit{.group = s.group, .topic = s.topic, .queue_id = at.key->second, .offset = *queue.consumed, .broker = {}};
+    queue.asked = broker->master;
     const Result<void> called =
         caller_.call(ctx, broker->master, commit, id(Kind::Commit, queue.serial), ctx.now.monotonic + limits_.call_timeout);
     if (called) {

@@ -8,8 +8,8 @@
 // One batch per queue is out at a time. What is consumed is what the host says with Consumed; only that is committed, at most once a
 // second per queue, and at Unsubscribe and Stop. At-least-once: after a crash of the client the batches since the last commit come again.
 //
-// A broker that came back may have lost the end of a queue (ASYNC_FLUSH), and its offsets are clamped to what is left. So after a call
-// to a broker failed, its queues are in doubt: the stored offset is read again, and when it is lower than the position,
+// A broker that came back may have lost the end of a queue (ASYNC_FLUSH), and its offsets are clamped to what is left. So after a
+// connection to a broker was lost, its queues are in doubt: the stored offset is read again, and when it is lower than the position,
 // the consumer goes back to it. While in doubt it commits nothing, for that would hide the gap.
 
 #include <cstdint>
@@ -48,6 +48,7 @@ class Consumer {
 
   void on_route(Ctx& ctx, std::string_view topic);
   void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply);
+  void on_link_lost(const Address& to);
   void on_timer(Ctx& ctx, TimerId timer);
   // All subscriptions leave: last commits until `deadline`, then idle.
   void stop(Ctx& ctx, Monotonic deadline);
@@ -70,6 +71,7 @@ class Consumer {
     bool is_in_doubt = false;
     uint32_t failures = 0;
     Monotonic pulled_at;
+    Address asked;                                   // whose memory our position relies on
     bool wants_commit() const { return consumed.has_value() && consumed != committed; }
   };
   using Key = std::pair<std::string, int32_t>;  // broker, queue id
@@ -106,7 +108,6 @@ class Consumer {
   void on_pulled(Ctx& ctx, At at, reply::Pulled pulled);
   void walk_failed(Ctx& ctx, At at, std::string_view what);
   void pull_later(Ctx& ctx, At at, Monotonic when);
-  void doubt_broker(const std::string& broker);
   void commit_if_due(Ctx& ctx, At at);
   void commit_or_resolve(Ctx& ctx, At at);           // as above; a queue that has left but is in doubt asks first
   void on_commit_reply(Ctx& ctx, At at, const Result<Reply>& reply);

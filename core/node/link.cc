@@ -192,6 +192,7 @@ void Links::enter_backoff(Ctx& ctx, Link& link, const Error& why, ReplyHandler& 
   }
   SOMETIMES("node: a link is lost under calls", !ended.empty());
   ctx.trace.note(LinkFailed{ended.size(), wait.ms(), fmt::format("{}: {}", link.to.text(), why.text())});
+  handler.on_link_lost(ctx, link.to);
   if (MUTANT(LinkForgetsCallsOfLostConnection)) return;
   for (const uint64_t token : ended) handler.on_reply(ctx, token, why);
 }

@@ -29,6 +29,9 @@ class ReplyHandler {
   virtual ~ReplyHandler() = default;
   // `token` as given to call(). The reply is the handler's to keep. New calls may be made from here.
   virtual void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) = 0;
+  // A connection to `to` ended, or could not be made: whoever answers there next may have forgotten what was not durable, also towards
+  // those who had no call under way. Comes before the replies of the calls that ended with it.
+  virtual void on_link_lost(Ctx& ctx, const Address& to) { (void)ctx, (void)to; }
 };
 
 struct LinkLimits {

@@ -301,6 +301,19 @@ TEST_F(ConsumerTest, WhileInDoubtALeavingQueueAsksBeforeItCommits) {
   EXPECT_EQ(kit.told(), Lines{"9: Ok"});
 }
 
+// The broker died under a batch that is out with the host, no call of the queue was under way: its offsets may have been given again.
+TEST_F(ConsumerTest, ABatchThatIsOutWhenTheConnectionIsLostIsNotCommittedUnasked) {
+  follow(3);
+  kit.answer("a:10911 pull t q0 @3", pulled(Code::Success, 9, 6));
+  kit.asked();
+  kit.consumer.on_link_lost({"elsewhere", 10911});
+  kit.consumer.on_link_lost({"a", 10911});
+  consume(9);
+  EXPECT_EQ(kit.asked(), Lines{"a:10911 offset g t q0"});
+  kit.answer("a:10911 offset g t q0", reply::Offset{QueueOffset(3)});
+  EXPECT_EQ(kit.asked(), Lines{"a:10911 pull t q0 @3"});
+}
+
 TEST_F(ConsumerTest, AnExpressionThatDoesNotParseEndsTheSubscription) {
   follow(3);
   kit.answer("a:10911 pull t q0 @3", ClientKit::refusal(Code::SubscriptionParseFailed));
