@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kAppended = hash_text("Appended"), kFlushed = hash_text("Flushed"), kMessageAcked = hash_text("MessageAcked"),
                    kPossibleLoss = hash_text("PossibleLoss"), kRecovered = hash_text("Recovered"), kRotFound = hash_text("RotFound"),
-                   kBrokerServing = hash_text("BrokerServing"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap");
+                   kBrokerServing = hash_text("BrokerServing"), kRoundDone = hash_text("RoundDone"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap");
 
 std::vector<std::string> keys_of(const StoredRecord& record) {
   std::vector<std::string> keys;
@@ -112,7 +112,7 @@ std::vector<Court::Item> Court::read(std::string_view reader, const QueueKey& qu
     }
     Seen seen{reader, queue, outcome.record.queue_offset, outcome.record};
     if (!is_from_queue) seen.queue.queue_id = outcome.record.queue_id;
-    Item item{seen.queue_offset, static_cast<uint64_t>(outcome.record.physical), authentic_.read(seen), keys_of(outcome.record)};
+    Item item{seen.queue_offset, static_cast<uint64_t>(outcome.record.physical), authentic_.read(seen), keys_of(outcome.record), outcome.record.stored_ms};
     if (item.id) {
       order_.read(seen, *item.id);
       stability_.read(seen, *item.id);
@@ -147,7 +147,7 @@ void Court::read_queue(std::string_view reader, const QueueKey& queue, int64_t m
     if (!item.id) continue;
     visible_.push_back({queue, item.queue_offset, *item.id});
     if (++visible_count_[*item.id] > 1) ++duplicated_;
-    index_.visible(queue.broker, queue.topic, item.keys, *item.id, item.physical);
+    index_.visible(queue.broker, queue.topic, item.keys, *item.id, item.physical, item.stored_ms);
   }
   order_.read_all(reader, queue, min, max, offsets);
 }
@@ -220,6 +220,7 @@ void Court::on_life(World& world, Life who, LifeChange change, const Error* why)
   if (wire_) wire_->died(who.node);
   if (b == nullptr) return;
   b->is_serving = false;
+  b->found_durable = 0;
   truth_.restarted(name);
   // A failed flush: the pages may be gone although the process could still read them.
   if (change == LifeChange::Halted && why != nullptr && why->code == Errc::FlushFailed) {
@@ -240,6 +241,7 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
     truth_.appended(name, record.values[1], [&] { return durable_limit(b); });
   } else if (id == kFlushed) {
     b.flushed = record.values[0];
+    check_flushed(b, record.values[0]);
     no_loss_.flushed(name, record.values[0]);
     stability_.flushed(name, record.values[0]);
   } else if (id == kMessageAcked) {
@@ -250,9 +252,12 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
     stability_.named(name, record.values[0], record.values[1]);
   } else if (id == kRecovered) {
     recovered(b, record.values[1]);
+    check_flushed(b, record.values[1]);
+  } else if (id == kRoundDone) {
+    check_round(b, record.values[0]);
   } else if (id == kBrokerServing) {
     b.is_serving = true;
-    check_store(b, false, "after a recovery", record.values[1]);
+    check_store(b, Image::Recovered, "after a recovery", record.values[1]);
   } else if (id == kRotFound) {
     b.is_damaged = true;
     violated("O17", fmt::format("{} takes its log for damaged, which nobody damaged: {}", name, record.describe()));
@@ -312,6 +317,7 @@ void Court::on_fault(World&, const Fault& fault) {
 void Court::on_crashed(World&, const CrashReport& report, const SimDisk& disk) {
   for (const BrokerFacts& b : brokers_) {
     if (b.host != report.host) continue;
+    check_store(b, Image::Crashed, "after a crash");
     if (report.kind != CrashKind::Kill) {
       no_loss_.lost_cache(b.geometry.name);
       offsets_.lost_cache(b.geometry.name);
@@ -333,6 +339,17 @@ uint64_t Court::durable_log_end(const BrokerFacts& b, uint64_t begin, uint64_t e
   return base + world_.disk(b.host).durable_prefix(path, {begin - base, end - base});
 }
 
+// Each life is asked for all of its log once, and then for what it adds.
+void Court::check_flushed(BrokerFacts& b, uint64_t to) {
+  for (uint64_t at = b.found_durable; at < to;) {
+    const uint64_t end = std::min(to, (at / b.geometry.log_file_bytes + 1) * b.geometry.log_file_bytes);
+    const uint64_t safe = durable_log_end(b, at, end);
+    if (safe < end) return truth_.flushed(b.geometry.name, to, safe);
+    at = end;
+  }
+  b.found_durable = std::max(b.found_durable, to);
+}
+
 // Of the two slots only those count that a power cut would keep.
 uint64_t Court::durable_limit(const BrokerFacts& b) {
   const SimDisk& disk = world_.disk(b.host);
@@ -345,16 +362,31 @@ uint64_t Court::durable_limit(const BrokerFacts& b) {
   return claim ? claim->append_limit : 0;
 }
 
-void Court::check_store(const BrokerFacts& b, bool is_clean, std::string_view when, std::optional<uint64_t> log_end) {
-  const SimDisk& disk = world_.disk(b.host);
+void Court::check_store(const BrokerFacts& b, Image image, std::string_view when, std::optional<uint64_t> log_end) {
+  judge_store(b, world_.disk(b.host), image, when, log_end, 0);
+}
+
+void Court::check_round(const BrokerFacts& b, uint64_t to) {
+  const uint64_t lot = mix64(mix64(scenario_.seed.value, 0x020), ++rounds_);
+  if (lot % scenario_.oracles.round_every != 0) return;
+  SimDisk image = world_.disk(b.host).clone();
+  KeyedStream draws(scenario_.seed, load_domain(31), rounds_);
+  CrashReport report;
+  image.crash_with(ImagePattern::None, draws, report);
+  judge_store(b, image, Image::Crashed, fmt::format("as a power cut now would leave it, with a round done to {},", to), {}, to);
+}
+
+void Court::judge_store(const BrokerFacts& b, const SimDisk& disk, Image image, std::string_view when, std::optional<uint64_t> log_end, uint64_t derived_to) {
   StoreFiles files;
   for (const std::string& path : disk.files()) files.emplace(path, disk.contents(path));
   FsckOptions options;
   options.index_slots = b.geometry.index_slots;
   options.index_entries = b.geometry.index_entries;
-  options.is_clean = is_clean;
+  options.is_clean = image == Image::Clean;
+  options.is_claimed = image == Image::Crashed;
+  options.derived_to = derived_to;
   options.has_crc = b.geometry.has_crc;
-  options.may_be_torn = !is_clean;
+  options.may_be_torn = image != Image::Clean;
   const StoreReport report = fsck(files, options);
   for (const std::string& problem : report.problems) {
     violated("O20", fmt::format("the store of {} {}: {}", b.geometry.name, when, problem));
@@ -369,7 +401,7 @@ void Court::check_recovery(const BrokerFacts& b, const SimDisk& disk, CrashKind 
   const std::string config = broker_properties(b.geometry);
   ClockSpec clock = world_.clock(b.host).spec();
   clock.wall_start = world_.clock(b.host).wall(world_.now());
-  KeyedStream draws(scenario_.seed, static_cast<Domain>(static_cast<uint32_t>(Domain::Scenario) + 50), crashes_);
+  KeyedStream draws(scenario_.seed, load_domain(30), crashes_);
   const auto run = [&](const RecoveryTrial& trial) {
     const TrialOutcome done = try_recovery(disk.clone(), config, clock, Seed{draws.next()}, trial);
     if (!done.failure.empty()) violated("O19", fmt::format("recovering {}: {}", what, done.failure));

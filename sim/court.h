@@ -37,10 +37,11 @@ class Court final : public WorldObserver, private Verdicts {
     bool is_serving = false, is_damaged = false;
     uint64_t recoveries = 0, log_end = 0;
     uint64_t appended = 0, flushed = 0;    // by its own trace; what lies between is stored, and not yet shown to anyone
+    uint64_t found_durable = 0;            // of this life: what it called flushed, found true
     std::vector<Recovery> past;
   };
   // One record of a reply.
-  struct Item { int64_t queue_offset = 0; uint64_t physical = 0; std::optional<MessageId> id; std::vector<std::string> keys; };
+  struct Item { int64_t queue_offset = 0; uint64_t physical = 0; std::optional<MessageId> id; std::vector<std::string> keys; int64_t stored_ms = 0; };
 
   Court(World& world, const Scenario& scenario);
   ~Court() override;
@@ -80,8 +81,12 @@ class Court final : public WorldObserver, private Verdicts {
   std::vector<uint64_t> appended_now() const;
   std::string unflushed(const std::vector<uint64_t>& goal) const;
   void tick();
-  // The whole store of a broker as it stands, by the second reader. With is_clean, everything derived is compared too.
-  void check_store(const BrokerFacts& broker, bool is_clean, std::string_view when, std::optional<uint64_t> log_end = {});
+  // The whole store of a broker as it stands, by the second reader. After a clean stop everything derived is compared too, after a crash
+  // what the checkpoint claims to be derived.
+  enum class Image : uint8_t { Recovered, Clean, Crashed };
+  void check_store(const BrokerFacts& broker, Image image, std::string_view when, std::optional<uint64_t> log_end = {});
+  // What a power cut now might leave of a round that is told to be durable up to `to`.
+  void check_round(const BrokerFacts& broker, uint64_t to);
   void fail(std::string_view oracle, std::string sentence) { violated(oracle, std::move(sentence)); }
 
   // --- WorldObserver ------------------------------------------------------------------------------------------------------------------
@@ -100,6 +105,7 @@ class Court final : public WorldObserver, private Verdicts {
   void on_broker_event(BrokerFacts& broker, const TraceRecord& record);
   bool was_recovered_since(const BrokerFacts& broker, const SentMessage& message) const;
   uint64_t durable_log_end(const BrokerFacts& broker, uint64_t begin, uint64_t end);
+  void check_flushed(BrokerFacts& broker, uint64_t to);
   uint64_t durable_limit(const BrokerFacts& broker);
   void check_promptness();
   void check_recovery(const BrokerFacts& broker, const SimDisk& disk, CrashKind crash, std::string_view what);
@@ -126,7 +132,8 @@ class Court final : public WorldObserver, private Verdicts {
   std::map<MessageId, uint64_t> visible_count_;
   std::vector<MessageId> acked_;          // in order of their answers, for promptness
   size_t prompt_checked_ = 0;
-  uint64_t duplicated_ = 0, crashes_ = 0;
+  void judge_store(const BrokerFacts& broker, const SimDisk& disk, Image image, std::string_view when, std::optional<uint64_t> log_end, uint64_t derived_to);
+  uint64_t duplicated_ = 0, crashes_ = 0, rounds_ = 0;
   uint32_t recovery_checks_ = 0;
 };
 

@@ -31,6 +31,9 @@ enum class Domain : uint32_t {
   Scenario = 1000,  // and above: for scenario makers and workloads
 };
 
+// Draws of workloads (0 to 29) and of oracles that sample (30 and above): part by part, append only.
+constexpr Domain load_domain(uint32_t part) { return static_cast<Domain>(static_cast<uint32_t>(Domain::Scenario) + 20 + part); }
+
 constexpr uint64_t draw(Seed seed, Domain domain, uint64_t entity, uint64_t counter) {
   return mix64(mix64(mix64(seed.value, static_cast<uint64_t>(domain)), entity), counter);
 }

@@ -161,7 +161,7 @@ bool Run::stop() {
   if (!wait_for("brokers stop", is_stopped)) return false;
   for (const auto& b : court_.brokers()) {
     if (world_.state(b.node) != NodeState::Stopped) court_.fail("O17", fmt::format("{} did not stop in order: {}", b.geometry.name, world_.recent_events(b.node)));
-    court_.check_store(b, true, "after a clean stop");
+    court_.check_store(b, Court::Image::Clean, "after a clean stop");
   }
   return !world_.has_failed();
 }

@@ -43,6 +43,7 @@ struct OracleSwitches {
   bool checks_wire = true;               // O22 on every frame
   uint32_t recovery_checks = 1;          // O19 after one crash in `recovery_every`, at most this often
   uint32_t recovery_every = 10;
+  uint32_t round_every = 24;             // O20 on what one round in so many has made durable
   bool expects_prompt = false;           // nothing disturbs this run: what is acked is delivered within prompt_bound
   Duration prompt_bound = Duration::seconds(5);
 };

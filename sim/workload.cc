@@ -10,8 +10,6 @@
 namespace fulmar::sim {
 namespace {
 
-Domain load_domain(uint32_t part) { return static_cast<Domain>(static_cast<uint32_t>(Domain::Scenario) + 20 + part); }
-
 // From the fifth on tags have a negative Java hash.
 std::string tag_name(uint64_t number) { return fmt::format("{}-{}", number < 4 ? "tag" : "label", number); }
 // The Java hash of "topic-0#aqmjerk" is Integer.MIN_VALUE, which has no absolute value.

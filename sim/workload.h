@@ -78,7 +78,7 @@ class Workload final : public WorldObserver {
   void read_queue_of(const QueueKey& queue);
   void read_page(std::shared_ptr<QueueRead> read);
   void read_keys();
-  void read_key(const KeyIndex::Query& query);
+  void read_key(const KeyIndex::Query& query, KeyIndex::Window window);
   void read_offsets();
   void question_done();
   std::string topic_name(size_t index) const;

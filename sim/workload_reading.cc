@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/workload.h"
 
 namespace fulmar::sim {
 namespace {
 constexpr int32_t kQueryCountMax = 64;
-constexpr size_t kQueriesMax = 48;    // by key, per reading: spread over all that are known
+constexpr size_t kQueriesMax = 48;    // keys, per reading: spread over all that are known; each without a window and with one
 }  // namespace
 
 void Workload::begin_reading(std::string reader) {
@@ -83,17 +85,24 @@ void Workload::read_keys() {
   const std::vector<KeyIndex::Query> all = court_.index().queries();
   const size_t step = 1 + all.size() / kQueriesMax;
   const size_t first = all.empty() ? 0 : draw(scenario_.seed, Domain::Scenario, 77, sequence_total_) % step;
-  for (size_t i = first; i < all.size(); i += step) read_key(all[i]);
+  for (size_t i = first; i < all.size(); i += step) {
+    read_key(all[i], {});
+    const std::vector<int64_t> stamps = court_.index().stamps(all[i]);
+    KeyedStream draws(scenario_.seed, load_domain(7), mix64(sequence_total_, i));
+    const int64_t one = stamps[draws.below(stamps.size())], other = stamps[draws.below(stamps.size())];
+    read_key(all[i], {std::min(one, other), std::max(one, other)});
+  }
 }
 
-void Workload::read_key(const KeyIndex::Query& query) {
+void Workload::read_key(const KeyIndex::Query& query, KeyIndex::Window window) {
   ++reading_.open;
   ask_until(
       reader_client(),
-      [query] {
-        return Command(command::QueryMessages{.topic = query.topic, .key = query.key, .count_max = kQueryCountMax, .begin = {0}, .end = {INT64_MAX}, .broker = query.broker});
+      [query, window] {
+        return Command(command::QueryMessages{.topic = query.topic, .key = query.key, .count_max = kQueryCountMax, .begin = {window.begin_ms},
+                                              .end = {window.end_ms}, .broker = query.broker});
       },
-      [this, query](const Reply& reply) {
+      [this, query, window](const Reply& reply) {
         const auto* refusal = std::get_if<Refusal>(&reply);
         const auto* messages = std::get_if<reply::Messages>(&reply);
         if (messages == nullptr && (refusal == nullptr || refusal->code != Code::QueryNotFound)) return false;
@@ -103,7 +112,7 @@ void Workload::read_key(const KeyIndex::Query& query) {
             if (item.id) hits.emplace_back(*item.id, std::move(item.keys));
           }
         }
-        court_.index().found(query, kQueryCountMax, hits);
+        court_.index().found(query, kQueryCountMax, hits, window);
         question_done();
         return true;
       });

@@ -20,7 +20,7 @@ class Checker {
   StoreReport run() {
     read_log();
     read_checkpoint_file();
-    if (options_.is_clean) {
+    if (options_.is_clean || options_.is_claimed) {
       read_queues();
       read_index();
     }
@@ -132,12 +132,14 @@ class Checker {
 
   void read_checkpoint_file() {
     const auto it = files_.find(options_.root + "/checkpoint");
-    if (report_.log_end == report_.log_begin && !options_.is_clean) return;   // nothing was ever appended
+    if (report_.log_end == report_.log_begin && !options_.is_clean) return void(derived_to_ = 0);   // nothing was ever appended
+    derived_to_ = options_.is_claimed ? 0 : derived_to_;
     if (it == files_.end()) return problem("there is no checkpoint");
     const std::optional<CheckpointClaim> claim = read_checkpoint(it->second);
     if (!claim) return problem("the checkpoint has no good slot");
     if (claim->flushed > report_.log_end) problem(fmt::format("the checkpoint claims a log flushed to {}, which ends at {}", claim->flushed, report_.log_end));
     if (claim->derived > claim->flushed) problem(fmt::format("the checkpoint claims {} derived of {} flushed", claim->derived, claim->flushed));
+    if (options_.is_claimed) derived_to_ = std::max(claim->derived, options_.derived_to);
     if (claim->append_limit < report_.log_end) problem(fmt::format("the append limit is {}, the log ends at {}", claim->append_limit, report_.log_end));
     if (!options_.is_clean) return;
     if (!claim->is_clean) problem("the checkpoint of a clean stop does not say so");
@@ -150,6 +152,7 @@ class Checker {
       const auto& [topic, queue_id] = key;
       const auto segments = numbered(fmt::format("consumequeue/{}/{}", topic, queue_id), 20);
       for (const LogRecord& record : records) {
+        if (record.physical >= derived_to_) break;
         const std::string what = fmt::format("{}/{} offset {}", topic, queue_id, record.queue_offset);
         const Bytes entry = entry_at(segments, static_cast<uint64_t>(record.queue_offset) * 20);
         if (entry.empty()) { problem(what + " has no queue entry"); break; }
@@ -162,6 +165,7 @@ class Checker {
           break;
         }
       }
+      if (!options_.is_clean) continue;
       const Bytes behind = entry_at(segments, static_cast<uint64_t>(records.back().queue_offset + 1) * 20);
       if (!behind.empty() && std::any_of(behind.begin(), behind.end(), [](uint8_t b) { return b != 0; })) {
         problem(fmt::format("{}/{} has an entry behind its last record at offset {}", topic, queue_id, records.back().queue_offset));
@@ -182,6 +186,7 @@ class Checker {
     for (const auto& [name, bytes] : numbered("index", 17)) read_index_file(name, bytes, linked);
     for (const auto& [key, records] : report_.queues) {
       for (const LogRecord& record : records) {
+        if (record.physical >= derived_to_) break;
         for (const uint32_t hash : record.key_hashes) {
           if (linked.contains({hash, record.physical})) continue;
           return problem(fmt::format("a key of the record at log byte {} ({}/{} offset {}) is not in the index", record.physical, key.first, key.second, record.queue_offset));
@@ -196,7 +201,8 @@ class Checker {
     if (count > options_.index_entries) return problem(fmt::format("index file {} counts {} of {} entries", name, count, options_.index_entries));
     for (uint64_t slot = 0; slot < options_.index_slots; ++slot) {
       uint32_t number_now = load_be<uint32_t>(bytes.data() + 40 + slot * 4);
-      while (number_now != 0 && number_now <= count) {
+      // Slots are stored before the count: after a crash a chain may begin behind it.
+      while (number_now != 0 && (options_.is_clean ? number_now <= count : number_now < options_.index_entries)) {
         const uint8_t* entry = bytes.data() + entries_at + uint64_t{number_now} * 20;
         if (number_now >= options_.index_entries) return problem(fmt::format("index file {}: slot {} leads to entry {}", name, slot, number_now));
         const uint32_t hash = load_be<uint32_t>(entry), before = load_be<uint32_t>(entry + 16);
@@ -212,6 +218,7 @@ class Checker {
   const FsckOptions& options_;
   StoreReport report_;
   int64_t newest_ms_ = 0;
+  uint64_t derived_to_ = UINT64_MAX;   // queues and index are judged up to here
   bool is_ended_ = false;
 };
 

@@ -21,6 +21,8 @@ struct FsckOptions {
   bool is_clean = false;                        // stopped in order: everything derived must be complete
   bool has_crc = false;                         // every record carries the CRC property: one without is none
   bool may_be_torn = false;                     // not stopped in order: behind the log's end may stand anything that is no record
+  bool is_claimed = false;                      // what the checkpoint calls derived must be complete, as after a crash
+  uint64_t derived_to = 0;                      // and what the broker does, which may be more
 };
 
 struct LogRecord {

@@ -6,44 +6,54 @@
 
 namespace fulmar::sim {
 
-void KeyIndex::visible(const std::string& broker, const std::string& topic, const std::vector<std::string>& keys, MessageId id, uint64_t physical) {
-  for (const std::string& key : keys) {
-    expected_[{broker, topic, key}].insert(id);
-    places_[{broker, topic, key}].insert(physical);
-  }
+void KeyIndex::visible(const std::string& broker, const std::string& topic, const std::vector<std::string>& keys, MessageId id, uint64_t physical,
+                       int64_t stored_ms) {
+  for (const std::string& key : keys) places_[{broker, topic, key}][physical] = {id, stored_ms};
 }
 
-void KeyIndex::forget() {
-  expected_.clear();
-  places_.clear();
-}
+void KeyIndex::forget() { places_.clear(); }
 
 std::vector<KeyIndex::Query> KeyIndex::queries() const {
   std::vector<Query> out;
-  for (const auto& [query, ids] : expected_) out.push_back(query);
+  for (const auto& [query, places] : places_) out.push_back(query);
   return out;
 }
 
-void KeyIndex::found(const Query& query, size_t count_max, const std::vector<std::pair<MessageId, std::vector<std::string>>>& hits) {
+std::vector<int64_t> KeyIndex::stamps(const Query& query) const {
+  std::vector<int64_t> out;
+  const auto it = places_.find(query);
+  if (it == places_.end()) return out;
+  for (const auto& [at, place] : it->second) out.push_back(place.stored_ms);
+  return out;
+}
+
+void KeyIndex::found(const Query& query, size_t count_max, const std::vector<std::pair<MessageId, std::vector<std::string>>>& hits, Window window) {
+  const std::string what = window.begin_ms == 0 && window.end_ms == INT64_MAX
+                               ? fmt::format("the query of {} for {}#{}", query.broker, query.topic, query.key)
+                               : fmt::format("the query of {} for {}#{} stored in [{}, {}] ms", query.broker, query.topic, query.key, window.begin_ms, window.end_ms);
   std::set<MessageId> got;
   for (const auto& [id, keys] : hits) {
     got.insert(id);
     if (std::find(keys.begin(), keys.end(), query.key) != keys.end()) continue;
-    verdicts_.violated("O11", fmt::format("the query of {} for {}#{} finds message {}, which has not that key", query.broker, query.topic, query.key, to_text(id)));
+    verdicts_.violated("O11", fmt::format("{} finds message {}, which has not that key", what, to_text(id)));
   }
-  if (hits.size() > count_max) {
-    verdicts_.violated("O11", fmt::format("the query of {} for {}#{} finds {} messages, at most {} were asked for", query.broker, query.topic, query.key, hits.size(), count_max));
+  if (hits.size() > count_max) verdicts_.violated("O11", fmt::format("{} finds {} messages, at most {} were asked for", what, hits.size(), count_max));
+  const auto it = places_.find(query);
+  if (it == places_.end()) return;
+  std::set<MessageId> expected;
+  size_t places = 0;
+  for (const auto& [at, place] : it->second) {
+    if (place.stored_ms < window.begin_ms || place.stored_ms > window.end_ms) continue;
+    expected.insert(place.id);
+    ++places;
   }
-  const auto it = expected_.find(query);
-  if (it == expected_.end()) return;
-  if (places_.at(query).size() > count_max) {
+  if (places > count_max) {
     if (hits.size() >= count_max) return;
-    return verdicts_.violated("O11", fmt::format("the query of {} for {}#{} finds {} of at least {} messages", query.broker, query.topic, query.key, hits.size(), count_max));
+    return verdicts_.violated("O11", fmt::format("{} finds {} of at least {} messages", what, hits.size(), count_max));
   }
-  for (const MessageId id : it->second) {
+  for (const MessageId id : expected) {
     if (got.contains(id)) continue;
-    return verdicts_.violated("O11", fmt::format("the query of {} for {}#{} does not find message {} ({} of {} found)", query.broker, query.topic, query.key,
-                                                 to_text(id), got.size(), it->second.size()));
+    return verdicts_.violated("O11", fmt::format("{} does not find message {} ({} of {} found)", what, to_text(id), got.size(), expected.size()));
   }
 }
 

@@ -32,6 +32,11 @@ void TruthAtAck::appended(const std::string& broker, uint64_t end, const Durable
   verdicts_.violated("O1a", fmt::format("{} stores log bytes up to {}, but the append limit that a power cut now keeps is {}", broker, end, b.limit));
 }
 
+void TruthAtAck::flushed(const std::string& broker, uint64_t to, uint64_t safe) {
+  if (safe >= to) return;
+  verdicts_.violated("O1a", fmt::format("{} takes its log for flushed up to {}, but a power cut now keeps it only up to {}", broker, to, safe));
+}
+
 void TruthAtAck::restarted(const std::string& broker) {
   brokers_[broker].limit = 0;
   brokers_[broker].not_waited.clear();

@@ -1,6 +1,7 @@
 #pragma once
 // O1a  An acknowledgement tells the truth when it leaves: at the moment of a SYNC_FLUSH ack, a power cut would keep the record's bytes, the
-// file's size and its name. And in every mode no byte is stored at or behind the append limit that is durable in the checkpoint.
+// file's size and its name. In every mode no byte is stored at or behind the append limit that is durable in the checkpoint, and what the
+// broker calls flushed is what a power cut would keep: later acks and every promise of recovery rest on it.
 
 #include <functional>
 #include <map>
@@ -24,6 +25,8 @@ class TruthAtAck {
   // The sender was told SEND_OK for a record at `physical`.
   void told_ok(const SentMessage& message);
   void appended(const std::string& broker, uint64_t end, const DurableLimit& limit);
+  // The broker says that its log is flushed up to `to`; it is durable up to `safe`.
+  void flushed(const std::string& broker, uint64_t to, uint64_t safe);
   void restarted(const std::string& broker);
 
  private:

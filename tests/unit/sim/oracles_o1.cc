@@ -130,6 +130,16 @@ TEST_F(TruthTest, LateAckThatSaysSo) {
   oracle.told_ok(message(2, Fate::Acked));
   EXPECT_TRUE(heard.is_silent());
 }
+TEST_F(TruthTest, FlushedAndDurable) {
+  oracle.add_broker("b", true);
+  oracle.flushed("b", 200, 200);
+  EXPECT_TRUE(heard.is_silent());
+}
+TEST_F(TruthTest, FlushedButNotDurable) {
+  oracle.add_broker("b", false);
+  oracle.flushed("b", 200, 199);
+  EXPECT_EQ(heard.said.size(), 1u);
+}
 TEST_F(TruthTest, AckBeforeTheBytesAreDurable) {
   oracle.add_broker("b", true);
   oracle.acked("b", 100, 200, true, durable(199));

@@ -38,12 +38,21 @@ struct FsckTest : testing::Test {
     for (size_t i = 0; i < 4; ++i) store_be(slot + 16 + 8 * i, values[i]);
     store_be(slot + 88, plain_crc32({slot, 88}));
   }
-  StoreReport check() {
+  StoreReport check(FsckOptions options) {
     StoreFiles views;
     for (const auto& [path, bytes] : files) views.emplace(path, bytes);
+    return fsck(views, options);
+  }
+  StoreReport check() {
     FsckOptions options;
     options.is_clean = true;
-    return fsck(views, options);
+    return check(options);
+  }
+  StoreReport check_crashed(uint64_t derived_to = 0) {
+    FsckOptions options;
+    options.is_claimed = options.may_be_torn = true;
+    options.derived_to = derived_to;
+    return check(options);
   }
 };
 
@@ -97,6 +106,25 @@ TEST_F(FsckTest, CheckpointClaimsTooMuch) {
   append(1, 0);
   checkpoint(end + 1, end, end + 100);
   EXPECT_FALSE(check().problems.empty());
+}
+TEST_F(FsckTest, AfterACrashOnlyWhatIsClaimedMustBeDerived) {
+  append(1, 0);
+  const uint64_t derived = end;
+  append(2, 1, false);
+  checkpoint(end, derived, end);
+  EXPECT_TRUE(check_crashed().problems.empty());
+  EXPECT_FALSE(check_crashed(end).problems.empty());
+}
+TEST_F(FsckTest, AfterACrashTheClaimIsNotThere) {
+  append(1, 0), append(2, 1, false);
+  checkpoint(end, end, end);
+  EXPECT_FALSE(check_crashed().problems.empty());
+}
+TEST_F(FsckTest, AfterACrashNoSlotIsGood) {
+  append(1, 0);
+  checkpoint(end, end, end);
+  files["store/checkpoint"][1024 + 20] ^= 1;
+  EXPECT_FALSE(check_crashed().problems.empty());
 }
 TEST_F(FsckTest, AbortMarkerAfterACleanStop) {
   append(1, 0);

@@ -197,6 +197,17 @@ TEST_F(IndexTest, NothingToFind) {
   oracle.found(query, 64, {});
   EXPECT_TRUE(heard.is_silent());
 }
+TEST_F(IndexTest, OnlyTheWindowIsDemanded) {
+  oracle.visible("broker-a", "topic-0", {"k"}, {7, 1}, 1, 1000), oracle.visible("broker-a", "topic-0", {"k"}, {7, 2}, 2, 2000);
+  oracle.found(query, 64, {{{7, 2}, {"k"}}}, {2000, 2000});
+  EXPECT_TRUE(heard.is_silent());
+  EXPECT_EQ(oracle.stamps(query), (std::vector<int64_t>{1000, 2000}));
+}
+TEST_F(IndexTest, NotFoundInItsWindow) {
+  oracle.visible("broker-a", "topic-0", {"k"}, {7, 1}, 1, 1000), oracle.visible("broker-a", "topic-0", {"k"}, {7, 2}, 2, 2000);
+  oracle.found(query, 64, {{{7, 1}, {"k"}}}, {1000, 2000});
+  EXPECT_EQ(heard.said.size(), 1u);
+}
 TEST_F(IndexTest, NotFound) {
   visible(1, {"k"});
   oracle.found(query, 64, {});
