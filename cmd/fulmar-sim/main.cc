@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   swarm_app->add_option("--seeds", swarm.seeds, "how many");
   swarm_app->add_option("--for", swarm_for, "how long: 60s, 10m");
   swarm_app->add_option("--start", swarm.start, "first seed");
-  swarm_app->add_option("--profile", swarm.profile);
+  swarm_app->add_option("--profile", swarm.profile, "one of `list`, or all: each seed one of its own (the default)");
   swarm_app->add_option("--jobs", swarm.jobs);
   swarm_app->add_option("--failures", swarm.failures_max, "stop after so many; 0: collect all");
   swarm_app->add_option("--twice-every", swarm.twice_every, "every nth seed runs twice and must hash alike; 0: none");

@@ -13,7 +13,7 @@ struct ReplayOptions { std::string seed = "1", profile = "store"; bool is_traced
 int replay_verb(const ReplayOptions& options);
 
 struct SwarmOptions {
-  std::string profile = "store", start = "1", mutant;
+  std::string profile = "all", start = "1", mutant;
   uint64_t seeds = 0;
   double seconds = 0;
   int jobs = 0;
