@@ -141,6 +141,7 @@ real_stage() {
   check flush_self_test bash tests/real/flush.sh --self-test
   check diskfull bash tests/real/diskfull.sh
   check start python3 tests/real/start.py
+  check residence bash tests/real/residence.sh 128 30
   check quickstart bash cmd/quickstart.sh
   check quickstart_self_test quickstart_self_test
   end

@@ -110,7 +110,7 @@ Pulls::Stop Pulls::take(Ctx& ctx, const PullRequest& request, uint64_t token, st
       return Stop::ColdLog;
     case CommitLog::Readiness::Ready: break;
   }
-  const FileSlice slice = log_.slice(entry.at, entry.bytes);
+  const FileSlice slice = log_.slice(ctx, entry.at, entry.bytes);
   const bool is_next = !answer.slices.empty() && answer.slices.back().file == slice.file && answer.slices.back().range.end == slice.range.begin;
   SOMETIMES("pull: merges neighbours", is_next);
   if (is_next) answer.slices.back().range.end = slice.range.end;

@@ -18,7 +18,6 @@ struct AppendedEvent {
   std::string_view text() const { return topic; }
 };
 
-constexpr size_t kWarmRangesMax = 512;
 constexpr Duration kCoolingInterval = Duration::seconds(2);
 constexpr Duration kQuiet = Duration::seconds(10);
 
@@ -107,58 +106,70 @@ void CommitLog::pump(Ctx& ctx) {
   pump_cooling(ctx);
 }
 
-// Gives back whole pages of [begin, end); what readiness() says of them must be Cold already.
-void CommitLog::cool(Ctx& ctx, uint64_t begin, uint64_t end) {
-  for (uint64_t at = begin; at < end;) {
-    const std::optional<size_t> index = files_.find(at);
-    if (!index) return;
-    const FileSequence::File& file = files_.file(*index);
-    const uint64_t to = std::min(end, file.end());
-    const uint64_t page = limits::kPageBytes;
-    const Range pages{(at - file.start + page - 1) / page * page, (to - file.start) / page * page};
+// --- residence (decision 2) ----------------------------------------------------------------------------------------------------------
+
+uint64_t CommitLog::page_begin(uint64_t at) const {
+  const std::optional<size_t> index = files_.find(at);
+  return index ? at - (at - files_.file(*index).start) % limits::kPageBytes : at;
+}
+
+// Gives back whole pages; what readiness() says of them must be Cold already.
+void CommitLog::cool(Ctx& ctx, Range range) {
+  range = {std::max(range.begin, files_.begin()), std::min(range.end, files_.limit())};
+  for (uint64_t at = range.begin; at < range.end;) {
+    const FileSequence::File& file = files_.file(*files_.find(at));
+    const uint64_t to = std::min(range.end, file.end());
+    const Range pages = inner_pages({at - file.start, to - file.start}, file.size);
     if (!pages.empty() && file.state == FileSequence::File::State::Mapped) ctx.out.cool(file.id, pages);
     at = to;
   }
 }
 
-// Residence (decision 2): the tail keeps its last kWarmTailBytes; what was fetched goes a second later; when nothing was appended for a
-// while the tail goes too, and what is prepared far ahead. Giving back costs nothing but a fetch, should somebody ask.
+// What was fetched goes a second later, at the next look. Giving back costs nothing but a fetch, should somebody ask.
 void CommitLog::pump_cooling(Ctx& ctx) {
-  if (ctx.now.monotonic < next_cooling_) return;
-  next_cooling_ = ctx.now.monotonic + kCoolingInterval;
-  const auto is_live = [&](const Range64& r) { return r.until > ctx.now.monotonic; };
-  std::erase_if(warm_ranges_, [&](const Range64& r) {
-    if (is_live(r)) return false;
-    for (const Range64& other : warm_ranges_)
-      if (is_live(other) && other.begin / limits::kPageBytes * limits::kPageBytes < r.end && r.begin < other.end + limits::kPageBytes) return false;
-    if (warms_.out_count() > 0) return false;   // one in flight may be for the same pages
-    cool(ctx, r.begin, std::min(r.end, own_tail_begin_));
-    return true;
-  });
+  const bool is_due = ctx.now.monotonic >= next_cooling_;
+  if (is_due) {
+    next_cooling_ = ctx.now.monotonic + kCoolingInterval;
+    is_cooling_timer_set_ = false;
+    look_for_cold(ctx);
+  }
+  if (is_due || warm_.is_over())
+    for (const Range& cold : warm_.take_cold(ctx.now.monotonic)) cool(ctx, {cold.begin, is_writing_ ? std::min(cold.end, own_tail_begin_) : cold.end});
+  if (is_cooling_timer_set_ || !may_cool_later()) return;
+  is_cooling_timer_set_ = true;
+  ctx.timers.set(TimerId(uint64_t{owner::kLogWarm} << 56), next_cooling_);
+}
+
+// The tail keeps its last kWarmTailBytes; when nothing was appended for a while the tail goes too, and what is prepared far ahead.
+void CommitLog::look_for_cold(Ctx& ctx) {
+  const Monotonic now = ctx.now.monotonic;
   const uint64_t end = watermarks_.appended.value();
   if (end != quiet_end_) {
     quiet_end_ = end;
-    quiet_since_ = ctx.now.monotonic;
-    ahead_cooled_from_ = UINT64_MAX;
+    quiet_since_ = now;
+    is_ahead_cooled_ = false;
   }
-  const bool is_quiet = ctx.now.monotonic - quiet_since_ >= kQuiet && watermarks_.dispatched == watermarks_.appended && watermarks_.flushed == watermarks_.appended;
-  const uint64_t keep_from = is_quiet ? end : end - std::min(end, limits::kWarmTailBytes);
+  const bool is_quiet = now - quiet_since_ >= kQuiet && watermarks_.dispatched == watermarks_.appended && watermarks_.flushed == watermarks_.appended;
+  const uint64_t keep_from = page_begin(is_quiet ? end : end - std::min(end, limits::kWarmTailBytes));
   // In pieces, so that a busy log does not give back a page at a time.
-  if (is_writing_ && keep_from > own_tail_begin_ && (is_quiet || keep_from - own_tail_begin_ >= limits::kRecoveryWindowBytes) && warms_.out_count() == 0) {
+  if (is_writing_ && keep_from > own_tail_begin_ && (is_quiet || keep_from - own_tail_begin_ >= limits::kRecoveryWindowBytes)) {
     SOMETIMES("store: a quiet log gives its tail back", is_quiet);
-    const uint64_t from = own_tail_begin_;
+    warm_.release({page_begin(own_tail_begin_), keep_from}, now);
     own_tail_begin_ = keep_from;
-    bool is_in_use = false;
-    for (const Range64& r : warm_ranges_) is_in_use = is_in_use || (r.begin < keep_from && from < r.end);
-    if (!is_in_use) cool(ctx, from, keep_from);
   }
-  const uint64_t ahead_from = end + limits::kPrepareAheadIdle;
-  if (is_writing_ && is_quiet && ahead_from < std::min(files_.prepared_to(), ahead_cooled_from_)) {
-    cool(ctx, ahead_from, files_.prepared_to());
-    ahead_cooled_from_ = ahead_from;
-  }
-  const bool is_more = !warm_ranges_.empty() || (is_writing_ && own_tail_begin_ < end) || (is_writing_ && !is_quiet);
-  if (is_more) ctx.timers.set(TimerId(uint64_t{owner::kLogWarm} << 56), next_cooling_);
+  if (is_writing_ && is_quiet && !std::exchange(is_ahead_cooled_, true)) cool(ctx, {end + limits::kPrepareAheadIdle, files_.limit()});
+  // What was sent slowly became resident again after it was cooled: a file that is left alone is given back whole.
+  std::erase_if(last_use_, [&](const auto& use) {
+    if (now - use.second < kQuiet) return false;
+    const std::optional<size_t> index = files_.find(use.first);
+    if (index) warm_.release({use.first, is_writing_ ? std::min(files_.file(*index).end(), own_tail_begin_) : files_.file(*index).end()}, now);
+    return true;
+  });
+}
+
+bool CommitLog::may_cool_later() const {
+  const uint64_t end = watermarks_.appended.value();
+  return !warm_.empty() || !last_use_.empty() || (is_writing_ && (end != quiet_end_ || own_tail_begin_ < page_begin(end) || !is_ahead_cooled_));
 }
 
 // --- reading -------------------------------------------------------------------------------------------------------------------------
@@ -169,10 +180,10 @@ CommitLog::Readiness CommitLog::readiness(PhysicalOffset at, uint64_t bytes, Mon
   if (files_.file(*index).state != FileSequence::File::State::Mapped) return Readiness::Cold;
   const uint64_t begin = at.value(), end = begin + bytes, appended = watermarks_.appended.value();
   const uint64_t tail = std::max(own_tail_begin_, appended > limits::kWarmTailBytes ? appended - limits::kWarmTailBytes : 0);
-  if (is_writing_ && begin >= tail && end <= appended) return Readiness::Ready;
-  for (const Range64& r : warm_ranges_)
-    if (r.until > now && begin >= r.begin && end <= r.end) return Readiness::Ready;
-  return Readiness::Cold;
+  const bool ends_in_tail = is_writing_ && end <= appended;
+  if (ends_in_tail && begin >= tail) return Readiness::Ready;
+  const uint64_t warm_to = warm_.reach(begin, now);
+  return warm_to >= end || (ends_in_tail && warm_to >= tail) ? Readiness::Ready : Readiness::Cold;
 }
 
 Bytes CommitLog::view(Ctx& ctx, PhysicalOffset at, uint64_t bytes) const {
@@ -180,8 +191,9 @@ Bytes CommitLog::view(Ctx& ctx, PhysicalOffset at, uint64_t bytes) const {
   return ctx.files.at(file.id).view({at.value() - file.start, at.value() - file.start + bytes});
 }
 
-FileSlice CommitLog::slice(PhysicalOffset at, uint64_t bytes) const {
+FileSlice CommitLog::slice(Ctx& ctx, PhysicalOffset at, uint64_t bytes) {
   const FileSequence::File& file = files_.file(*files_.find(at.value()));
+  last_use_[file.start] = ctx.now.monotonic;
   return {file.id, {at.value() - file.start, at.value() - file.start + bytes}};
 }
 
@@ -204,8 +216,11 @@ void CommitLog::warm(Ctx& ctx, PhysicalOffset at, uint64_t bytes, WarmToken toke
 }
 
 void CommitLog::start_warm(Ctx& ctx, uint64_t at, uint64_t bytes, WarmToken token) {
-  const FileSlice cold = slice(PhysicalOffset(at), bytes);
-  ctx.out.warm(warms_.issue({at, bytes, token}), std::span(&cold, 1));
+  const FileSequence::File& file = files_.file(*files_.find(at));
+  const FileSlice cold{file.id, whole_pages({at - file.start, at - file.start + bytes}, file.size)};
+  const Range range{file.start + cold.range.begin, file.start + cold.range.end};
+  warm_.fetching(range);
+  ctx.out.warm(warms_.issue({range, token}), std::span(&cold, 1));
 }
 
 void CommitLog::on_mapped(Ctx& ctx, const Mapped& mapped) {
@@ -227,10 +242,8 @@ void CommitLog::on_mapped(Ctx& ctx, const Mapped& mapped) {
 void CommitLog::on_done(Ctx& ctx, const Done& done) {
   if (done.ticket.owner() == owner::kLogFiles) return files_.on_done(ctx, done);
   const WarmInFlight what = warms_.redeem(done.ticket);
-  if (done.outcome) {
-    if (warm_ranges_.size() >= kWarmRangesMax) warm_ranges_.erase(warm_ranges_.begin());
-    warm_ranges_.push_back({what.at, what.at + what.bytes, ctx.now.monotonic + limits::kWarmFor});
-  }
+  warm_.fetched(what.range, done.outcome.has_value(), ctx.now.monotonic);
+  if (const std::optional<size_t> index = files_.find(what.range.begin)) last_use_[files_.file(*index).start] = ctx.now.monotonic;
   SOMETIMES("store: a page of the log cannot be read", !done.outcome && done.outcome.error().code == Errc::Unreadable);
   warmed_.push_back({what.token, done.outcome});
 }

@@ -6,6 +6,7 @@
 
 #include "core/store/file_sequence.h"
 #include "core/store/record.h"
+#include "core/store/warm_ranges.h"
 #include "core/store/watermarks.h"
 
 namespace fulmar {
@@ -51,8 +52,8 @@ class CommitLog {
   // Ready: resident by our bookkeeping (decision 7). The range must not cross a file.
   Readiness readiness(PhysicalOffset at, uint64_t bytes, Monotonic now) const;
   Bytes view(Ctx& ctx, PhysicalOffset at, uint64_t bytes) const;        // Ready ranges only
-  FileSlice slice(PhysicalOffset at, uint64_t bytes) const;             // Ready ranges only
-  // Fetches [at, at + bytes), cut at the end of the file; maps the file first when it must. The answer comes in take_warmed().
+  FileSlice slice(Ctx& ctx, PhysicalOffset at, uint64_t bytes);         // Ready ranges only
+  // Fetches the pages of [at, at + bytes), cut at the end of the file; maps the file first when it must. The answer comes in take_warmed().
   void warm(Ctx& ctx, PhysicalOffset at, uint64_t bytes, WarmToken token);
   std::vector<Warmed> take_warmed() { return std::exchange(warmed_, {}); }
   // First byte behind the file that holds `at`.
@@ -74,27 +75,31 @@ class CommitLog {
   uint64_t prepared_unused_bytes() const;   // ours, but free in spirit (decision 10)
 
  private:
-  struct Range64 { uint64_t begin, end; Monotonic until; };
   struct WaitingForMap { uint64_t at, bytes; WarmToken token; };
-  struct WarmInFlight { uint64_t at, bytes; WarmToken token; };
+  struct WarmInFlight { Range range; WarmToken token; };
   struct PlaceFound { uint64_t at; bool needs_filler; };
   Result<PlaceFound> place_for(uint64_t bytes) const;
   void start_warm(Ctx& ctx, uint64_t at, uint64_t bytes, WarmToken token);
+  uint64_t page_begin(uint64_t at) const;
   void pump_cooling(Ctx& ctx);
-  void cool(Ctx& ctx, uint64_t begin, uint64_t end);
+  void look_for_cold(Ctx& ctx);
+  bool may_cool_later() const;
+  void cool(Ctx& ctx, Range range);
 
   Options options_;
   Watermarks& watermarks_;
   FileSequence files_;
   TicketBook<WarmInFlight> warms_;
   std::vector<WaitingForMap> waiting_;
-  std::vector<Range64> warm_ranges_;       // lately warmed, oldest first
+  WarmRanges warm_;                        // all that may be resident, but the tail of this life and what is prepared behind it
+  std::map<uint64_t, Monotonic> last_use_;   // by a file's start: when somebody fetched or sent of it, until it is given back whole
   std::vector<Warmed> warmed_;
   PhysicalOffset append_limit_{UINT64_MAX};
-  uint64_t own_tail_begin_ = 0;            // appended by this life and not given back: resident while within kWarmTailBytes of the end
-  uint64_t ahead_cooled_from_ = UINT64_MAX;  // prepared bytes from here on were given back
+  uint64_t own_tail_begin_ = 0;            // appended by this life and not released: resident while within kWarmTailBytes of the end
+  bool is_ahead_cooled_ = false;           // since the log became quiet
   uint64_t quiet_end_ = 0;                 // where the log ended when cooling last looked
   Monotonic quiet_since_, next_cooling_;
+  bool is_cooling_timer_set_ = false;
   Wall newest_stamp_;
   bool is_writing_ = false;
 };

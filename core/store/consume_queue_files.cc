@@ -56,6 +56,7 @@ void ConsumeQueues::Impl::close(Ctx& ctx, std::map<FileKey, OpenFile>::iterator 
 void ConsumeQueues::Impl::warm(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file, Range range, What what) {
   ++file.busy;
   if (what == What::WarmWrite) q.is_asked = true;
+  file.residence.fetching(range);
   const FileSlice slice{file.id, range};
   const Ticket ticket = tickets.issue({what, q.index, start, q.life, range});
   ctx.out.warm(ticket, std::span(&slice, 1));
@@ -95,6 +96,14 @@ void ConsumeQueues::Impl::answer_waiting(OpenFile& file) {
   for (const Wait& wait : file.waiting) ready.push_back(wait.token);
   waiting_reads -= file.waiting.size();
   file.waiting.clear();
+}
+
+// What was read and what was written goes a moment later; an idle file goes whole, with its mapping.
+void ConsumeQueues::Impl::cool_cold(Ctx& ctx, OpenFile& file) {
+  for (const Range& cold : file.residence.take_cold(ctx.now.monotonic)) {
+    const Range pages = inner_pages({cold.begin, std::min(cold.end, options.file_bytes)}, options.file_bytes);
+    if (!pages.empty()) ctx.out.cool(file.id, pages);
+  }
 }
 
 // --- removal -----------------------------------------------------------------------------------------------------------------------------
@@ -249,10 +258,8 @@ void ConsumeQueues::Impl::stored_to(Ctx& ctx, QueueState& q, uint64_t start, Ope
   // Full pages behind the writer are not touched soon; the one it stands in stays.
   const uint64_t page = limits::kPageBytes;
   const Range done{flushed.begin / page * page, flushed.end / page * page};
-  if (!done.empty()) {
-    ctx.out.cool(file.id, done);
-    file.residence.cooled(done.end);
-  }
+  file.residence.release(done, ctx.now.monotonic);
+  cool_cold(ctx, file);
   SOMETIMES("store: a queue rolls to its next file", flushed.end == options.file_bytes);
   drive(ctx, q);
 }
@@ -292,7 +299,8 @@ void ConsumeQueues::Impl::pump_sweep(Ctx& ctx) {
   sweep_at = Monotonic::never();
   for (auto it = open_files.begin(); it != open_files.end();) {
     const auto here = it++;
-    const OpenFile& file = here->second;
+    OpenFile& file = here->second;
+    cool_cold(ctx, file);
     if (file.busy == 0 && file.waiting.empty() && !queues[here->first.queue]->is_working && file.last_used + limits::kQueueIdle <= ctx.now.monotonic)
       close(ctx, here);
   }
@@ -342,6 +350,7 @@ void ConsumeQueues::Impl::on_done(Ctx& ctx, const Done& done) {
   --file.busy;
   if (flight.what == What::Flush && !done.outcome)
     return ctx.out.halt(Errc::FlushFailed, fmt::format("consume queue {} could not be flushed: {}", path(q, flight.start), done.outcome.error().text()));
+  if (flight.what == What::WarmRead || flight.what == What::WarmWrite) file.residence.fetched(flight.range, done.outcome.has_value(), ctx.now.monotonic);
   if (flight.life != q.life) return;
   if (flight.what == What::WarmRead) return on_warm_read(ctx, q, flight, file, done.outcome);
   q.is_asked = false;
@@ -356,7 +365,6 @@ void ConsumeQueues::Impl::on_done(Ctx& ctx, const Done& done) {
     if (q.is_loading) return lose_load(ctx, q, flight.start);
     return stall(ctx, q, done.outcome.error());
   }
-  if (flight.what == What::WarmWrite) file.residence.warmed(flight.range, ctx.now.monotonic);
   if (flight.what == What::Prepare) {
     file.residence.own(flight.range);
     q.prepared_to = flight.start + flight.range.end;
@@ -375,14 +383,13 @@ void ConsumeQueues::Impl::mark_damaged(Ctx& ctx, QueueState& q, uint64_t line_at
 }
 
 void ConsumeQueues::Impl::on_warm_read(Ctx& ctx, QueueState& q, const InFlight& flight, OpenFile& file, const Result<void>& outcome) {
-  if (outcome) {
-    file.residence.warmed(flight.range, ctx.now.monotonic);
-  } else if (!file.is_suspect && flight.range.size() > 2 * limits::kPageBytes) {
-    file.is_suspect = true;   // asked again page by page
-  } else {
-    file.is_suspect = true;
-    file.unreadable.push_back(flight.range);
-    mark_damaged(ctx, q, flight.start + flight.range.begin);
+  if (!outcome) {
+    const bool is_narrow = file.is_suspect || flight.range.size() <= 2 * limits::kPageBytes;
+    file.is_suspect = true;   // from now on it is asked page by page
+    if (is_narrow) {
+      file.unreadable.push_back(flight.range);
+      mark_damaged(ctx, q, flight.start + flight.range.begin);
+    }
   }
   size_t kept = 0;
   for (const Wait& wait : file.waiting) {

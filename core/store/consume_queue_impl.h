@@ -10,7 +10,7 @@
 #include "core/io/tickets.h"
 #include "core/store/consume_queue.h"
 #include "core/store/owners.h"
-#include "core/store/residence.h"
+#include "core/store/warm_ranges.h"
 
 namespace fulmar {
 
@@ -49,7 +49,7 @@ struct ConsumeQueues::Impl {
     bool is_mapped = false, is_new = false;
     int busy = 0;                   // tickets out
     Monotonic last_used;
-    Residence residence;
+    WarmRanges residence;
     std::vector<Wait> waiting;      // readers
     bool is_suspect = false;        // something in it cannot be read: it is read page by page
     std::vector<Range> unreadable;  // pages
@@ -87,6 +87,7 @@ struct ConsumeQueues::Impl {
   void wait_for_read(Ctx& ctx, QueueState& q, uint64_t start, Range range, uint64_t token);
   void ask_for_waiting(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file);
   void answer_waiting(OpenFile& file);
+  void cool_cold(Ctx& ctx, OpenFile& file);
   void discard_files(QueueState& q);             // all of them, asynchronously
   void drive(Ctx& ctx, QueueState& q);
   void prepare_next(Ctx& ctx, QueueState& q, uint64_t start, OpenFile& file);

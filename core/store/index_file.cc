@@ -159,9 +159,10 @@ bool Index::Impl::is_here(Ctx& ctx, File& file, Range range, uint64_t token) {
     if (!file.is_mapping) map(ctx, file, What::MapRead);
     return false;
   }
-  if (file.is_here(range, ctx.now.monotonic)) return true;
+  if (file.residence.covers(range, ctx.now.monotonic)) return true;
   ++file.busy;
   const Range pages = whole_pages(range, file_bytes());
+  file.residence.fetching(pages);
   const FileSlice slice{file.id, pages};
   const Ticket ticket = tickets.issue({What::WarmRead, file.name, pages, token});
   ctx.out.warm(ticket, std::span(&slice, 1));

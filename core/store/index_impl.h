@@ -10,7 +10,7 @@
 #include "core/io/tickets.h"
 #include "core/store/index_file.h"
 #include "core/store/owners.h"
-#include "core/store/residence.h"
+#include "core/store/warm_ranges.h"
 
 namespace fulmar {
 
@@ -29,14 +29,8 @@ struct Index::Impl {
     uint64_t prepared_to = 0;        // byte; by this life
     int busy = 0;                    // tickets out
     Monotonic last_used;
-    Residence slots_here, entries_here;   // header and slots; entries
+    WarmRanges residence;
     std::vector<uint64_t> waiting;   // queries that wait for the mapping
-    bool is_here(Range range, Monotonic now) const { return Residence::cover(range, now, slots_here, entries_here); }
-    // Each keeps its own part only: entries are given back, slots are not.
-    void warmed(Range range, uint64_t slots_end, Monotonic now) {
-      if (range.begin < slots_end) slots_here.warmed({range.begin, std::min(range.end, slots_end)}, now);
-      if (range.end > slots_end) entries_here.warmed({std::max(range.begin, slots_end), range.end}, now);
-    }
   };
   // One key in memory, linked by hash as the file's entries are: newest first.
   struct PendingKey { uint32_t hash; PhysicalOffset at; Wall stored; uint64_t previous; };
@@ -94,6 +88,7 @@ struct Index::Impl {
   void flushed(Ctx& ctx, File& file, Range range);
   void pump_removals(Ctx& ctx);
   void pump_sweep(Ctx& ctx);
+  void cool_cold(Ctx& ctx, File& file);
   void unmap(Ctx& ctx, File& file);
   void on_mapped(Ctx& ctx, const Mapped& mapped);
   void on_done(Ctx& ctx, const Done& done);

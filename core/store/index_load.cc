@@ -61,7 +61,7 @@ bool Index::Impl::is_load_here(Ctx& ctx, File& file, Range range) {
     map(ctx, file, What::MapWrite);
     return false;
   }
-  if (file.is_here(range, ctx.now.monotonic)) return true;
+  if (file.residence.covers(range, ctx.now.monotonic)) return true;
   warm_to_write(ctx, file, {whole_pages(range, file_bytes())});
   return false;
 }

@@ -35,7 +35,10 @@ void Index::Impl::prepare(Ctx& ctx, File& file, Range range) {
 
 void Index::Impl::warm_to_write(Ctx& ctx, File& file, std::vector<Range> pages) {
   std::vector<FileSlice> slices;
-  for (const Range range : pages) slices.push_back({file.id, range});
+  for (const Range range : pages) {
+    file.residence.fetching(range);
+    slices.push_back({file.id, range});
+  }
   ++file.busy;
   is_asked = true;
   warming = std::move(pages);
@@ -100,10 +103,10 @@ bool Index::Impl::gather(Ctx& ctx) {
   }
   batch = std::min({static_cast<size_t>(round_end - pending_base), kBatchKeysMax, static_cast<size_t>(options.entry_count - first),
                     static_cast<size_t>((file.prepared_to - entry_at(first)) / kIndexEntryBytes)});
-  // Slots of the batch, and the pages of its entries after a pause, must be here.
+  // The header, slots of the batch, and the pages of its entries after a pause, must be here; they stay until the batch is done.
   std::vector<Range> cold;
   const auto want = [&](Range range) {
-    if (file.is_here(range, ctx.now.monotonic)) return;
+    if (file.residence.covers(range, ctx.now.monotonic)) return;
     const Range pages = whole_pages(range, file_bytes());
     if (!cold.empty() && cold.back().end >= pages.begin) cold.back().end = std::max(cold.back().end, pages.end);
     else cold.push_back(pages);
@@ -112,6 +115,7 @@ bool Index::Impl::gather(Ctx& ctx) {
   wanted.reserve(batch);
   for (size_t i = 0; i < batch; ++i) wanted.push_back(static_cast<uint32_t>(pending[i].hash % options.slot_count));
   std::sort(wanted.begin(), wanted.end());
+  want({0, kIndexHeaderBytes});
   for (const uint32_t slot : wanted) want({slot_at(slot), slot_at(slot) + kIndexSlotBytes});
   if (cold.size() > kSlotRangesMax) cold = {{0, whole_pages({0, slots_end}, file_bytes()).end}};
   want({entry_at(first), entry_at(first + batch)});
@@ -134,7 +138,7 @@ void Index::Impl::settle(Ctx& ctx, File& file) {
   if (file.is_mapping) return;   // on_mapped goes on here
   if (!file.is_mapped) return map(ctx, file, What::MapWrite);
   const Range header{0, kIndexHeaderBytes};
-  if (!file.is_here(header, ctx.now.monotonic)) return warm_to_write(ctx, file, {whole_pages(header, file_bytes())});
+  if (!file.residence.covers(header, ctx.now.monotonic)) return warm_to_write(ctx, file, {whole_pages(header, file_bytes())});
   SOMETIMES("store: a start makes an index count durable that an earlier life left", file.header.count > file.durable_count);
   batch = 0;
   slots_taken = 0;
@@ -226,11 +230,19 @@ void Index::Impl::pump_removals(Ctx& ctx) {
   }
 }
 
+// What was read and what was written goes a moment later; slots that this life prepared stay while the file is mapped.
+void Index::Impl::cool_cold(Ctx& ctx, File& file) {
+  for (const Range& cold : file.residence.take_cold(ctx.now.monotonic)) {
+    const Range pages = inner_pages({cold.begin, std::min(cold.end, file_bytes())}, file_bytes());
+    if (!pages.empty()) ctx.out.cool(file.id, pages);
+  }
+}
+
 void Index::Impl::unmap(Ctx& ctx, File& file) {
   CHECK(file.busy == 0 && file.is_mapped);
   ctx.out.unmap(file.id);
   file.is_mapped = false;
-  file.slots_here = file.entries_here = {};
+  file.residence = {};
 }
 
 void Index::Impl::pump_sweep(Ctx& ctx) {
@@ -243,9 +255,12 @@ void Index::Impl::pump_sweep(Ctx& ctx) {
   if (ctx.now.monotonic < sweep_at) return;
   sweep_at = ctx.now.monotonic + limits::kQueueIdle;
   ctx.timers.set(kSweepTimer, sweep_at);
-  for (auto& file : files)
-    if (file->is_mapped && file->busy == 0 && (stage == Stage::Gathering || file != files.back()) && file->last_used + limits::kQueueIdle <= ctx.now.monotonic)
+  for (auto& file : files) {
+    if (!file->is_mapped || (stage != Stage::Gathering && (file == files.back() || file->busy != 0))) continue;   // the writer is about to store
+    cool_cold(ctx, *file);
+    if (file->busy == 0 && file->last_used + limits::kQueueIdle <= ctx.now.monotonic)
       unmap(ctx, *file);
+  }
   // Whoever asked has gone away.
   std::erase_if(walks, [&](const auto& each) { return each.second.last_used + limits::kQueueIdle <= ctx.now.monotonic; });
 }
@@ -300,7 +315,8 @@ void Index::Impl::on_done(Ctx& ctx, const Done& done) {
   --file->busy;
   if (flight.what == What::WarmRead) {
     ready.push_back(flight.token);
-    if (done.outcome) return file->warmed(flight.range, entry_at(0), ctx.now.monotonic);
+    file->residence.fetched(flight.range, done.outcome.has_value(), ctx.now.monotonic);
+    if (done.outcome) return;
     // The rest of this chain is lost; older files may still know more.
     SOMETIMES("store: a query meets an unreadable page of the index", true);
     ctx.trace.note(IndexUnreadable{file->name, flight.range.begin, flight.range.end});
@@ -308,6 +324,8 @@ void Index::Impl::on_done(Ctx& ctx, const Done& done) {
     return;
   }
   is_asked = false;
+  if (flight.what == What::WarmWrite)
+    for (const Range range : warming) file->residence.fetched(range, done.outcome.has_value(), ctx.now.monotonic);
   if (flight.what == What::Flush) {
     if (!done.outcome)
       return ctx.out.halt(Errc::FlushFailed, fmt::format("index file {} could not be flushed: {}", path(file->name), done.outcome.error().text()));
@@ -321,11 +339,10 @@ void Index::Impl::on_done(Ctx& ctx, const Done& done) {
     }
     return stall(ctx, done.outcome.error());
   }
-  if (flight.what == What::WarmWrite) for (const Range range : warming) file->warmed(range, entry_at(0), ctx.now.monotonic);
   if (flight.what == What::Prepare) {
     blocked.reset();
     file->prepared_to = flight.range.end;
-    (flight.range.end <= entry_at(0) ? file->slots_here : file->entries_here).own(flight.range);
+    file->residence.own(flight.range);
     if (flight.range.end == entry_at(0)) file->are_slots_prepared = true;
   }
   return is_loading ? advance_load(ctx) : drive(ctx);
@@ -341,10 +358,7 @@ void Index::Impl::flushed(Ctx& ctx, File& file, Range range) {
       write_slots(ctx, file);
       stage = Stage::FlushingSlots;
       flush(ctx, file, {slot_at(slots.front().slot), slot_at(slots.back().slot) + kIndexSlotBytes});
-      if (!done.empty()) {
-        ctx.out.cool(file.id, done);
-        file.entries_here.cooled(done.end);
-      }
+      file.residence.release(done, ctx.now.monotonic);
       return;
     }
     case Stage::FlushingSlots:
@@ -357,6 +371,7 @@ void Index::Impl::flushed(Ctx& ctx, File& file, Range range) {
       pop(batch);
       batch = 0;
       stage = Stage::Gathering;
+      cool_cold(ctx, file);
       return drive(ctx);
   }
 }

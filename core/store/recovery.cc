@@ -449,7 +449,7 @@ void Recovery::store_again(Ctx& ctx) {
     const Bytes seen = window(ctx, at_, bytes);
     if (seen.empty()) return;
     const std::vector<uint8_t> copy(seen.begin(), seen.begin() + static_cast<ptrdiff_t>(bytes));
-    const FileSlice slice = store_.log_.slice(PhysicalOffset(at_), bytes);
+    const FileSlice slice = store_.log_.slice(ctx, PhysicalOffset(at_), bytes);
     const MutableBytes into = ctx.files.at(slice.file).writable(slice.range);
     std::memcpy(into.data(), copy.data(), copy.size());
     at_ += bytes;
