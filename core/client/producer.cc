@@ -115,7 +115,7 @@ Producer::Choice Producer::choose(Ctx& ctx, Send& send) {
   if (pick(ctx, *found.route, send, false, place)) return place;
   // Perhaps the route is old, perhaps the broker is away for a moment: only a queue that a fresh route denies is refused at once.
   const TopicRoute::Broker* named = send.broker.empty() ? nullptr : found.route->find(send.broker);
-  if (named != nullptr && named->write_queues > 0 && send.queue_id >= named->write_queues && found.asked_at >= send.began) {
+  if (named != nullptr && named->write_queues > 0 && send.queue_id >= named->write_queues && found.learned_at >= send.began) {
     return Refusal{Code::InvalidParameter, fmt::format("topic {} has no queue {} on {}", send.topic, send.queue_id, send.broker),
                    fmt::format("queue {}, write queues {}", send.queue_id, named->write_queues), 0};
   }

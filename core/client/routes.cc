@@ -102,7 +102,7 @@ Routes::Entry* Routes::entry_for(Ctx& ctx, std::string_view topic) {
     if (!make_room(ctx)) return nullptr;
     it = entries_.emplace(std::string(topic), Entry{}).first;
     it->second.serial = next_serial_++;
-    it->second.asked_at = it->second.not_before = Monotonic{std::numeric_limits<int64_t>::min()};
+    it->second.asked_at = it->second.learned_at = it->second.not_before = Monotonic{std::numeric_limits<int64_t>::min()};
     topics_.emplace(it->second.serial, it->first);
   }
   it->second.used_at = ctx.now.monotonic;
@@ -111,14 +111,14 @@ Routes::Entry* Routes::entry_for(Ctx& ctx, std::string_view topic) {
 
 Routes::Found Routes::find(Ctx& ctx, std::string_view topic) {
   Entry* entry = entry_for(ctx, topic);
-  if (entry == nullptr) return {Knowledge::Full, nullptr, ctx.now.monotonic};
-  if (entry->knowledge == Knowledge::Known) return {Knowledge::Known, &entry->route, entry->asked_at};
+  if (entry == nullptr) return {Knowledge::Full, nullptr, ctx.now.monotonic, ctx.now.monotonic};
+  if (entry->knowledge == Knowledge::Known) return {Knowledge::Known, &entry->route, entry->asked_at, entry->learned_at};
   if (entry->knowledge == Knowledge::Missing) {
-    if (ctx.now.monotonic < entry->asked_at + kMissingKept) return {Knowledge::Missing, nullptr, entry->asked_at};
+    if (ctx.now.monotonic < entry->asked_at + kMissingKept) return {Knowledge::Missing, nullptr, entry->asked_at, entry->learned_at};
     entry->knowledge = Knowledge::Asking;
   }
   ask_at(ctx, topics_.at(entry->serial), *entry, entry->not_before);
-  return {Knowledge::Asking, nullptr, entry->asked_at};
+  return {Knowledge::Asking, nullptr, entry->asked_at, entry->learned_at};
 }
 
 void Routes::refresh(Ctx& ctx, std::string_view topic) {
@@ -186,6 +186,7 @@ void Routes::on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) {
     preferred_ = (entry.first_server + entry.tried) % servers_.size();
     entry.knowledge = Knowledge::Known;
     entry.route = TopicRoute(*route);
+    entry.learned_at = entry.round_began;
     entry.failures = 0;
     entry.not_before = ctx.now.monotonic;
     entry.last_failure.clear();

@@ -49,7 +49,8 @@ class Routes {
   struct Found {
     Knowledge knowledge = Knowledge::Asking;
     const TopicRoute* route = nullptr;  // when Known; good until the next call
-    Monotonic asked_at;                 // begin of the last finished round; only then is the answer newer than something
+    Monotonic asked_at;                 // begin of the last finished round, whether or not a name server answered
+    Monotonic learned_at;               // begin of the round that brought this route: it is newer than what came before
   };
   static constexpr size_t kTopicsMax = 8192;  // then the longest unused makes room
   static constexpr Duration kMissingKept = Duration::seconds(1);
@@ -89,7 +90,7 @@ class Routes {
     bool has_silent = false;      // one of them did not say anything of use
     std::string failure, last_failure;
     uint32_t failures = 0;        // rounds in a row
-    Monotonic round_began, asked_at, used_at;
+    Monotonic round_began, asked_at, learned_at, used_at;
     Monotonic not_before;         // next round, after a failed one
     std::optional<uint64_t> turn;
   };

@@ -84,6 +84,20 @@ TEST_F(ForwarderTest, TopicsAreCreatedOnEveryMasterKnown) {
   EXPECT_EQ(kit.asked(), Lines{"ns1:9876 route t"});  // it changed
 }
 
+TEST_F(ForwarderTest, AnOldRouteDoesNotSayWhereATopicIsMade) {
+  for (const std::string_view topic : {std::string_view("t"), kAutoCreateTopic, kMetaTopic, kDefaultClusterTopic}) {
+    kit.routes.find(kit.ctx, topic);
+    kit.route(topic, {{"a", 1}});
+  }
+  kit.pass(5000);
+  kit.asked();
+  ask(1, command::CreateTopic{.topic = "t"});
+  kit.pass(3000);  // no name server answers
+  EXPECT_FALSE(kit.is_pending("a:10911 CreateTopic"));
+  EXPECT_EQ(kit.told().size(), 1u);
+  EXPECT_EQ(kit.last_refusal().code, Code::ServiceNotAvailable);
+}
+
 TEST_F(ForwarderTest, WithoutABrokerNothingIsCreated) {
   ask(1, command::CreateTopic{.topic = "t"});
   for (const std::string_view topic : {std::string_view("t"), kAutoCreateTopic, kMetaTopic, kDefaultClusterTopic}) kit.no_route(topic);
