@@ -61,6 +61,7 @@ class Conversation : RequestHandler {
   void on_connection_closed(Ctx&, ConnId) override {}
 
   void carry_out() {
+    endpoint_.read_on(ctx_, *this);
     endpoint_.flush(ctx_);
     const std::vector<Request> requests = out_.requests();
     std::vector<Ticket> tickets;

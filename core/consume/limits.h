@@ -25,5 +25,6 @@ inline constexpr uint32_t kQueriesMax = 256;                   // SYSTEM_BUSY
 inline constexpr int32_t kQueryCountMax = 64;
 inline constexpr uint32_t kQueryCollisionsMax = 64;            // candidates beyond the wanted number that may turn out to be other keys
 inline constexpr uint64_t kQueryBytesMax = 1u << 20;
+inline constexpr uint64_t kQueryStepBytesMax = 8u << 20;       // read and checked for queries in one step; the rest goes on in the next
 
 }  // namespace fulmar::limits

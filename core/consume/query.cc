@@ -35,7 +35,9 @@ Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
   const size_t judged_before = query.judged;
   const bool had_candidates = query.has_candidates;
   if (!judge(ctx, query, *token)) {
-    query.fetches = query.judged > judged_before || query.has_candidates != had_candidates ? 0 : query.fetches + 1;
+    const bool is_postponed = !postponed_.empty() && postponed_.back() == *token;
+    if (query.judged > judged_before || query.has_candidates != had_candidates) query.fetches = 0;
+    else if (!is_postponed) ++query.fetches;
     *waiting_.find(*token) = std::move(query);
     return std::optional<QueryAnswer>();
   }
@@ -51,6 +53,11 @@ bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
     query.has_candidates = true;
   }
   while (query.judged < query.candidates.size() && query.found < query.count_max && !query.is_full) {
+    if (step_bytes_ > limits::kQueryStepBytesMax) {
+      SOMETIMES("query: goes on in the next step", true);
+      postponed_.push_back(token);
+      return false;
+    }
     if (look(ctx, query, query.candidates[query.judged].at, token) == Look::Cold) return false;
     ++query.judged;
   }
@@ -83,6 +90,7 @@ Queries::Look Queries::look(Ctx& ctx, MessageQuery& query, PhysicalOffset at, ui
     if (!is_ready(ctx, at, bytes, token)) return Look::Cold;
     parsed = parse_record(log_.view(ctx, at, bytes), at, Verify::Checksums);
   }
+  step_bytes_ += bytes;
   if (parsed.kind != RecordKind::Message) return Look::No;
   const RecordView& record = parsed.record;
   if (query.at) {
@@ -121,7 +129,14 @@ void Queries::on_warmed(const Warmed& warmed) {
   if (waiting_.find(warmed.token.what) != nullptr) ready_.push_back({waiting_.take(warmed.token.what), warmed.outcome});
 }
 
+std::vector<Queries::Retry> Queries::take_ready() {
+  step_bytes_ = 0;
+  for (const uint64_t token : std::exchange(postponed_, {})) ready_.push_back({waiting_.take(token), {}});
+  return std::exchange(ready_, {});
+}
+
 std::vector<Asker> Queries::take_askers() {
+  postponed_.clear();
   std::vector<uint64_t> tokens;
   waiting_.for_each([&](uint64_t token, const MessageQuery&) { tokens.push_back(token); });
   std::vector<Asker> out;
@@ -134,7 +149,10 @@ void Queries::drop(ConnId conn) {
   waiting_.for_each([&](uint64_t token, const MessageQuery& query) {
     if (!query.asker.is_host && query.asker.conn == conn) gone.push_back(token);
   });
-  for (const uint64_t token : gone) waiting_.take(token);
+  for (const uint64_t token : gone) {
+    waiting_.take(token);
+    std::erase(postponed_, token);
+  }
 }
 
 }  // namespace fulmar

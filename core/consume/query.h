@@ -4,6 +4,7 @@
 // far apart, and waiting until all of them are warm at one moment need never end.
 //
 //   run --answered--> done      --index file or record is cold--> waiting --fetched--> run again, keeping what was found
+//                               --too much was read in this step--> waiting --next step--> run again
 
 #include <map>
 #include <optional>
@@ -48,7 +49,8 @@ class Queries {
   Result<std::optional<QueryAnswer>> run(Ctx& ctx, MessageQuery& query);
   void on_index_ready(uint64_t walk);   // what Index::take_ready() names
   void on_warmed(const Warmed& warmed);
-  std::vector<Retry> take_ready() { return std::exchange(ready_, {}); }
+  // Once a step: who goes on now.
+  std::vector<Retry> take_ready();
   std::vector<Asker> take_askers();   // the node stops: everybody who waits; nobody comes home any more
   void drop(ConnId conn);
   size_t waiting_count() const { return waiting_.size(); }
@@ -58,7 +60,7 @@ class Queries {
   Look look(Ctx& ctx, MessageQuery& query, PhysicalOffset at, uint64_t token);
   bool walk_index(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: an index file is cold
   bool is_ready(Ctx& ctx, PhysicalOffset at, uint64_t bytes, uint64_t token);
-  bool judge(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: something is cold and being fetched
+  bool judge(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: something is cold and being fetched, or the step has read enough
   Index& index_;
   CommitLog& log_;
   const Watermarks& watermarks_;
@@ -66,6 +68,8 @@ class Queries {
   std::map<uint64_t, uint64_t> walks_;   // walk in the index -> token of the query that waits for it
   uint64_t next_walk_ = 1;
   std::vector<Retry> ready_;
+  std::vector<uint64_t> postponed_;      // tokens
+  uint64_t step_bytes_ = 0;              // read and checked since take_ready()
 };
 
 }  // namespace fulmar

@@ -4,6 +4,10 @@
 
 namespace fulmar {
 
+namespace {
+constexpr size_t kKeptArenaBytesMax = 4u << 20;
+}
+
 std::string Address::text() const {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
 }
@@ -75,6 +79,7 @@ void Outbox::step_again() { wants_step_again_ = true; }
 void Outbox::clear() {
   requests_.clear();
   pieces_.clear();
+  if (arena_.capacity() > kKeptArenaBytesMax) arena_ = {};   // of a step that answered very much
   arena_.clear();
   is_halted_ = is_stopped_ = wants_step_again_ = false;
 }

@@ -44,6 +44,7 @@ void Broker::step(const Moment& now, std::span<const Input> inputs, Outbox& out)
   Ctx ctx{now, out, files_, timers_, prng_, trace_};
   if (state_ == State::Created) start(ctx);
   for (const Input& input : inputs) route(ctx, input);
+  endpoint_.read_on(ctx, *this);
   while (const auto timer = timers_.pop_due(now.monotonic)) fire(ctx, *timer);
   pump(ctx);
 }

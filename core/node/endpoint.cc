@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/marks.h"
@@ -51,7 +52,8 @@ struct Endpoint::Connection {
   size_t preamble_bytes = 0;
   bool has_said_hello = false, is_known_to_handler = false;
   native::Framer framer{native::kFrameBytesMaxRequest};
-  uint64_t partial_bytes = 0;           // what the framer held when we last looked
+  uint64_t partial_bytes = 0;           // what the framer and the backlog held when we last looked
+  std::vector<uint8_t> backlog;         // came in and was not looked at, for want of room for answers
   Monotonic deadline = Monotonic::never();
 
   std::vector<uint8_t> out;             // replies of this step
@@ -104,7 +106,14 @@ void Endpoint::on_received(Ctx& ctx, const Received& received, RequestHandler& h
   if (c == nullptr || is_draining_) return;
   Bytes chunk = received.bytes;
   if (c->state == Connection::State::Greeting) read_greeting(ctx, received.conn, *c, chunk);
-  if (c->state == Connection::State::Native && !chunk.empty()) read_frames(ctx, received.conn, *c, chunk, handler);
+  if (c->state == Connection::State::Native && !chunk.empty()) {
+    if (c->backlog.empty()) {
+      read_frames(ctx, received.conn, *c, chunk, handler);
+    } else {
+      c->backlog.insert(c->backlog.end(), chunk.begin(), chunk.end());
+      note_partial(*c);
+    }
+  }
   touch(received.conn, *c);
   limit_partial_bytes(ctx, handler);
 }
@@ -142,6 +151,10 @@ void Endpoint::refuse_protocol(Ctx& ctx, ConnId id, Connection& c, std::string_v
 void Endpoint::read_frames(Ctx& ctx, ConnId id, Connection& c, Bytes chunk, RequestHandler& handler) {
   c.framer.feed(chunk);
   while (true) {
+    if (!has_room_for_answers(c)) {
+      set_backlog(id, c, c.framer.take_rest());
+      break;
+    }
     const auto frame = c.framer.next();
     if (!frame) {
       ++counters_.broken_frames;
@@ -152,6 +165,33 @@ void Endpoint::read_frames(Ctx& ctx, ConnId id, Connection& c, Bytes chunk, Requ
     if (frame->empty() || !read_request(ctx, id, c, *frame, handler)) break;
   }
   note_partial(c);
+}
+
+bool Endpoint::has_room_for_answers(const Connection& c) const {
+  return c.requests_in_flight <= limits_.requests_in_flight_max && c.queued_bytes + c.out.size() <= limits_.queued_bytes_max &&
+         queued_bytes_ + step_bytes_ <= limits_.queued_bytes_total_max && step_bytes_ <= limits_.step_bytes_max;
+}
+
+void Endpoint::set_backlog(ConnId id, Connection& c, Bytes rest) {
+  if (rest.empty()) return;
+  SOMETIMES("node: requests wait for room for their answers", true);
+  c.backlog.assign(rest.begin(), rest.end());
+  backlogged_.insert(id);
+}
+
+void Endpoint::read_on(Ctx& ctx, RequestHandler& handler) {
+  limit_queued_bytes(ctx, handler);
+  for (size_t turns = backlogged_.size(); turns > 0 && !is_draining_; --turns) {
+    auto next = backlogged_.upper_bound(last_read_on_);   // in turn, so that the room of a step is not always the same one's
+    if (next == backlogged_.end()) next = backlogged_.begin();
+    const ConnId id = last_read_on_ = *next;
+    Connection& c = *find(id);
+    if (!has_room_for_answers(c)) continue;
+    backlogged_.erase(next);
+    const std::vector<uint8_t> waited = std::exchange(c.backlog, {});
+    read_frames(ctx, id, c, waited, handler);
+    touch(id, c);
+  }
 }
 
 bool Endpoint::read_request(Ctx& ctx, ConnId id, Connection& c, Bytes frame, RequestHandler& handler) {
@@ -218,6 +258,7 @@ void Endpoint::on_sent(Ctx& ctx, const Sent& sent) {
   const InFlight what = sends_.redeem(sent.ticket);
   Connection* c = find(what.conn);
   if (c == nullptr) return;
+  queued_bytes_ -= what.bytes;
   c->queued_bytes -= what.bytes;
   c->queued_slice_bytes -= what.slice_bytes;
   --c->sends_out;
@@ -233,7 +274,14 @@ void Endpoint::on_timer(Ctx& ctx) {
     SOMETIMES("node: a peer is too slow to greet or to read", true);
     close_now(ctx, id, Errc::PeerTooSlow);
   }
-  if (!deadlines_.empty()) ctx.timers.set(TimerId(uint64_t{owner_} << 56), deadlines_.begin()->first);
+  arm_timer(ctx);
+}
+
+// For the earliest deadline; one that has passed for draining is the node's to act on, once.
+void Endpoint::arm_timer(Ctx& ctx) {
+  Monotonic next = deadlines_.empty() ? Monotonic::never() : deadlines_.begin()->first;
+  if (drain_by_ > ctx.now.monotonic) next = std::min(next, drain_by_);
+  if (next != Monotonic::never()) ctx.timers.set(TimerId(uint64_t{owner_} << 56), next);
 }
 
 // --- replies ----------------------------------------------------------------------------------------------------------------------------
@@ -256,13 +304,16 @@ void Endpoint::answer(ConnId id, Connection& c, uint32_t opaque, const Reply& re
   for (const FileSlice& slice : slices) slice_bytes += slice.range.size();
   touch(id, c);
   ++counters_.replies;
+  const size_t before = c.out.size();
   if (auto encoded = codec_.encode_response(opaque, reply, slice_bytes, c.out); !encoded) {
     SOMETIMES("node: a reply cannot be encoded", true);
     encoded =
         codec_.encode_response(opaque, refusal(Code::SystemError, "the answer does not fit a frame", encoded.error().detail), 0, c.out);
     CHECK(encoded.has_value(), "{}", encoded.error().text());
+    step_bytes_ += c.out.size() - before;
     return;
   }
+  step_bytes_ += c.out.size() - before;
   if (slices.empty()) return;
   c.parts.push_back({false, c.parts.empty() ? 0 : c.parts.back().end, c.out.size(), {}});
   for (const FileSlice& slice : slices) c.parts.push_back({true, c.out.size(), c.out.size(), slice});
@@ -294,6 +345,9 @@ void Endpoint::flush(Ctx& ctx) {
     else adjust_reading(ctx, id, *c);
   }
   touched_.clear();
+  // Those whom only this step's limit stopped, or who wait for somebody to be closed, hear of nothing else.
+  if (!backlogged_.empty() && (step_bytes_ > limits_.step_bytes_max || queued_bytes_ > limits_.queued_bytes_total_max)) ctx.out.step_again();
+  step_bytes_ = 0;
 }
 
 void Endpoint::send(Ctx& ctx, ConnId id, Connection& c) {
@@ -307,6 +361,7 @@ void Endpoint::send(Ctx& ctx, ConnId id, Connection& c) {
   const size_t rest = c.parts.empty() ? 0 : c.parts.back().end;
   if (rest < out.size()) pieces_.emplace_back(out.subspan(rest));
   c.queued_bytes += what.bytes;
+  queued_bytes_ += what.bytes;
   c.queued_slice_bytes += what.slice_bytes;
   ++c.sends_out;
   ++counters_.sends;
@@ -321,12 +376,13 @@ void Endpoint::send(Ctx& ctx, ConnId id, Connection& c) {
 void Endpoint::adjust_reading(Ctx& ctx, ConnId id, Connection& c) {
   if (c.state == Connection::State::Closing || is_draining_) return;
   const uint64_t bytes = c.queued_bytes + c.out.size();
-  if (!c.is_paused && (c.requests_in_flight > limits_.requests_in_flight_max || bytes > limits_.queued_bytes_max)) {
+  const bool is_behind = !c.backlog.empty();
+  if (!c.is_paused && (is_behind || c.requests_in_flight > limits_.requests_in_flight_max || bytes > limits_.queued_bytes_max)) {
     SOMETIMES("node: a connection is paused", true);
     c.is_paused = true;
     ++counters_.pauses;
     ctx.out.pause(id);
-  } else if (c.is_paused && c.requests_in_flight <= limits_.requests_in_flight_max / 2 && bytes <= limits_.queued_bytes_max / 2) {
+  } else if (c.is_paused && !is_behind && c.requests_in_flight <= limits_.requests_in_flight_max / 2 && bytes <= limits_.queued_bytes_max / 2) {
     if (MUTANT(EndpointNeverResumes)) return;
     c.is_paused = false;
     ctx.out.resume(id);
@@ -336,6 +392,8 @@ void Endpoint::adjust_reading(Ctx& ctx, ConnId id, Connection& c) {
 size_t Endpoint::drain(Ctx& ctx) {
   if (!is_draining_) {
     is_draining_ = true;
+    drain_by_ = ctx.now.monotonic + limits_.drain_timeout;
+    arm_timer(ctx);
     for (auto& [id, c] : connections_) {
       if (!c->is_paused) ctx.out.pause(id);
       c->is_paused = true;
@@ -344,7 +402,9 @@ size_t Endpoint::drain(Ctx& ctx) {
   for (auto next = connections_.begin(); next != connections_.end();) {
     const auto& [id, c] = *next++;  // closing erases it
     const bool is_answered = c->state != Connection::State::Native || c->requests_in_flight == 0;
-    if (is_answered && c->is_quiet()) close_now(ctx, id, Errc::Stopping);
+    const bool is_late = ctx.now.monotonic >= drain_by_;
+    SOMETIMES("node: a peer does not read its last answers", is_answered && is_late && !c->is_quiet());
+    if (is_answered && (is_late || c->is_quiet())) close_now(ctx, id, is_late ? Errc::PeerTooSlow : Errc::Stopping);
   }
   return connections_.size();
 }
@@ -354,6 +414,8 @@ size_t Endpoint::drain(Ctx& ctx) {
 void Endpoint::enter_closing(Ctx& ctx, ConnId id, Connection& c, RequestHandler* handler) {
   CHECK(c.state != Connection::State::Closing);
   c.state = Connection::State::Closing;
+  c.backlog = {};
+  backlogged_.erase(id);
   if (!c.is_paused) ctx.out.pause(id);
   c.is_paused = true;
   touch(id, c);
@@ -370,6 +432,8 @@ void Endpoint::forget(Ctx& ctx, ConnId id) {
   Connection& c = *find(id);
   set_deadline(ctx, id, c, Monotonic::never());
   partial_bytes_ -= c.partial_bytes;
+  queued_bytes_ -= c.queued_bytes;
+  backlogged_.erase(id);
   ++counters_.closed;
   connections_.erase(id);
 }
@@ -379,12 +443,12 @@ void Endpoint::set_deadline(Ctx& ctx, ConnId id, Connection& c, Monotonic at) {
   c.deadline = at;
   if (at == Monotonic::never()) return;
   deadlines_.emplace(at, id);
-  if (deadlines_.begin()->second == id) ctx.timers.set(TimerId(uint64_t{owner_} << 56), at);
+  if (deadlines_.begin()->second == id) arm_timer(ctx);
 }
 
 void Endpoint::note_partial(Connection& c) {
   partial_bytes_ -= c.partial_bytes;
-  c.partial_bytes = c.state == Connection::State::Closing ? 0 : c.framer.buffered_bytes();
+  c.partial_bytes = c.state == Connection::State::Closing ? 0 : c.framer.buffered_bytes() + c.backlog.size();
   partial_bytes_ += c.partial_bytes;
 }
 
@@ -397,6 +461,21 @@ void Endpoint::limit_partial_bytes(Ctx& ctx, RequestHandler& handler) {
     const ConnId id = newest->first;
     const bool tell = newest->second->is_known_to_handler;
     close_now(ctx, id, Errc::Full);
+    if (tell) handler.on_connection_closed(ctx, id);
+  }
+}
+
+// Whoever owes most gives way: it asks and does not read.
+void Endpoint::limit_queued_bytes(Ctx& ctx, RequestHandler& handler) {
+  while (queued_bytes_ > limits_.queued_bytes_total_max) {
+    SOMETIMES("node: too many answers wait for peers that do not read", true);
+    const auto worst = std::max_element(connections_.begin(), connections_.end(),
+                                        [](const auto& a, const auto& b) { return a.second->queued_bytes < b.second->queued_bytes; });
+    const ConnId id = worst->first;
+    const bool tell = worst->second->is_known_to_handler && worst->second->state != Connection::State::Closing;
+    ++counters_.deaf;
+    ctx.trace.note(PeerWasTooSlow{id});
+    close_now(ctx, id, Errc::PeerTooSlow);
     if (tell) handler.on_connection_closed(ctx, id);
   }
 }

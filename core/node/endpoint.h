@@ -6,6 +6,9 @@
 //                        --anything else--> one line of text, counted ---------^
 //
 // A connection in Closing is gone for everybody else: nothing is read from it, and replies to it are dropped.
+//
+// Requests are small and answers may be large, so every request is read only while there is room for answers: of the connection, of all
+// connections, and of this step. What came behind it waits undecoded (the backlog) and is read by read_on() in a later step.
 
 #include <cstdint>
 #include <map>
@@ -45,13 +48,16 @@ struct EndpointLimits {
   uint32_t requests_in_flight_max = 4096;            // per connection; above: reading pauses until half are answered
   uint64_t queued_slice_bytes_max = 1u << 20;        // per connection, file slices handed to the driver and not yet Sent
   uint64_t queued_bytes_max = 4u << 20;              // per connection, copied reply bytes not yet Sent; above: reading pauses
+  uint64_t queued_bytes_total_max = 128u << 20;      // over all connections; above: the one that owes most reading is closed
+  uint64_t step_bytes_max = 16u << 20;               // copied reply bytes of one step; above: the next step reads on
   uint64_t partial_bytes_max = 256u << 20;           // over all connections, unfinished frames; above: the newest is closed
   Duration greeting_timeout = Duration::seconds(10);
+  Duration drain_timeout = Duration::seconds(2);     // for a peer to read its last answers when we stop
 };
 
 struct EndpointCounters {
   uint64_t accepted = 0, closed = 0, requests = 0, replies = 0, refused_protocol = 0, refused_full = 0, broken_frames = 0,
-           broken_headers = 0, too_slow = 0, sends = 0, pauses = 0;
+           broken_headers = 0, too_slow = 0, sends = 0, pauses = 0, deaf = 0;
 };
 
 class Endpoint {
@@ -67,6 +73,8 @@ class Endpoint {
   void on_closed(Ctx& ctx, const Closed& closed, RequestHandler& handler);
   void on_sent(Ctx& ctx, const Sent& sent);
   void on_timer(Ctx& ctx);                               // TimerId(owner << 56)
+  // Once a step, behind the inputs: requests that waited for room, and the end of connections that read nothing of what they asked for.
+  void read_on(Ctx& ctx, RequestHandler& handler);
 
   // Encodes into the connection's buffer of this step. A reply that cannot be encoded becomes a refusal. Each request that is not one-way
   // is answered once.
@@ -82,7 +90,8 @@ class Endpoint {
 
   // End of step: one send per connection that has something to say.
   void flush(Ctx& ctx);
-  // No more requests are read; open() connections are closed once their replies are out. Returns how many are still draining.
+  // No more requests are read; open() connections are closed once their replies are out, or were not read in time. Returns how many
+  // are still draining.
   size_t drain(Ctx& ctx);
 
   const EndpointCounters& counters() const { return counters_; }
@@ -100,6 +109,9 @@ class Endpoint {
   bool read_hello(Ctx& ctx, ConnId id, Connection& c, const native::DecodedRequest& request, RequestHandler& handler);
   bool refuse_header(Ctx& ctx, ConnId id, Connection& c, const native::DecodeFailure& failure, RequestHandler& handler);
   void limit_partial_bytes(Ctx& ctx, RequestHandler& handler);
+  void limit_queued_bytes(Ctx& ctx, RequestHandler& handler);
+  bool has_room_for_answers(const Connection& c) const;
+  void set_backlog(ConnId id, Connection& c, Bytes rest);
 
   void answer(ConnId id, Connection& c, uint32_t opaque, const Reply& reply, std::span<const FileSlice> slices);
   void refuse_protocol(Ctx& ctx, ConnId id, Connection& c, std::string_view why);
@@ -107,6 +119,7 @@ class Endpoint {
   void send(Ctx& ctx, ConnId id, Connection& c);
   void adjust_reading(Ctx& ctx, ConnId id, Connection& c);
   void set_deadline(Ctx& ctx, ConnId id, Connection& c, Monotonic at);
+  void arm_timer(Ctx& ctx);
   void note_partial(Connection& c);
   void enter_closing(Ctx& ctx, ConnId id, Connection& c, RequestHandler* handler);
   void close_now(Ctx& ctx, ConnId id, Errc why);
@@ -123,7 +136,11 @@ class Endpoint {
   std::vector<ConnId> touched_;                       // have something to say, or less to do, in this step
   std::vector<Piece> pieces_;                         // of the send being made; kept for its memory
   uint64_t partial_bytes_ = 0;
+  uint64_t queued_bytes_ = 0, step_bytes_ = 0;        // copied reply bytes: with the driver, and said in this step
+  std::set<ConnId> backlogged_;
+  ConnId last_read_on_;                               // who had the last turn
   bool is_draining_ = false;
+  Monotonic drain_by_ = Monotonic::never();
 };
 
 }  // namespace fulmar

@@ -86,6 +86,7 @@ void NameServer::step(const Moment& now, std::span<const Input> inputs, Outbox& 
     out.listen(Ticket(kListenOwner, 0, 1), kPort, Address{config_.listen_host, config_.listen_port});
   }
   for (const Input& input : inputs) on_input(ctx, input);
+  endpoint_.read_on(ctx, *this);
   fire_timers(ctx);
   if (state_ == State::Draining) drain(ctx);
   endpoint_.flush(ctx);

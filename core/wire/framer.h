@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/bytes.h"
@@ -24,6 +25,8 @@ class Framer {
   // A whole frame, length words included, good until the next call of next() or feed(); an empty view when there is none yet.
   // FrameTooLarge, FrameBroken (header longer than the frame): the stream cannot be trusted any more, and every later call says so again.
   Result<Bytes> next();
+  // What of the chunk was not looked at yet; the framer forgets it. Who reads on later feeds it again.
+  Bytes take_rest() { return std::exchange(chunk_, {}); }
   // Bytes of an unfinished frame that are kept from chunk to chunk.
   size_t buffered_bytes() const { return is_handed_out_ ? 0 : buffer_.size(); }
 

@@ -149,6 +149,7 @@ class World : RequestHandler, ReplyHandler {
 
   void carry_out(bool is_chaos) {
     links_->flush(client_.ctx);
+    endpoint_->read_on(server_.ctx, *this);
     endpoint_->flush(server_.ctx);
     const auto client_requests = client_.out.requests();
     for (const Request& any : client_requests) {

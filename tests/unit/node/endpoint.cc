@@ -311,6 +311,116 @@ TEST_F(EndpointTest, DrainingAnswersWhatItHasAndReadsNoMore) {
   EXPECT_EQ(kit.asked(), "close 1 Stopping\n");
 }
 
+// Answers each request at once, with many bytes.
+struct Generous : Recorder {
+  Endpoint* e = nullptr;
+  size_t bytes = 1000;
+  void on_request(Ctx& ctx, const RequestRef& from, const Command& command) override {
+    Recorder::on_request(ctx, from, command);
+    reply::Pulled pulled;
+    pulled.records.resize(bytes);
+    e->reply(from, pulled);
+  }
+};
+
+TEST_F(EndpointTest, ReadsRequestsOnlyWhileThereIsRoomForTheirAnswers) {
+  EndpointLimits limits;
+  limits.queued_bytes_max = 2500;
+  Endpoint e(7, "server", limits);
+  Generous generous;
+  generous.e = &e;
+  open(e);
+  std::vector<uint8_t> bytes;
+  for (uint32_t i = 1; i <= 7; ++i) append(bytes, i, command::GetStatus{});
+  const size_t cut = bytes.size() - 10;
+  e.on_received(kit.ctx, Received{kConn, Bytes(bytes).first(cut)}, generous);
+  e.flush(kit.ctx);
+  EXPECT_EQ(generous.requests.size(), 3u);   // the third passes the bound, the fourth waits
+  EXPECT_EQ(kit.all<request::Pause>().size(), 1u);
+  e.on_received(kit.ctx, Received{kConn, Bytes(bytes).subspan(cut)}, generous);   // was on its way
+  e.read_on(kit.ctx, generous);
+  e.flush(kit.ctx);
+  EXPECT_EQ(generous.requests.size(), 3u);
+  for (int round = 0; round < 2; ++round) {
+    sent(e);
+    e.read_on(kit.ctx, generous);
+    e.flush(kit.ctx);
+  }
+  ASSERT_EQ(generous.requests.size(), 7u);
+  for (uint32_t i = 0; i < 7; ++i) EXPECT_EQ(generous.requests[i].opaque, i + 1);
+  EXPECT_EQ(kit.all<request::Resume>().size(), 1u);
+}
+
+TEST_F(EndpointTest, AStepAnswersSoMuchAndTheNextGoesOnInTurn) {
+  EndpointLimits limits;
+  limits.step_bytes_max = 1500;
+  Endpoint e(7, "server", limits);
+  Generous generous;
+  generous.e = &e;
+  open(e, ConnId(1));
+  open(e, ConnId(2));
+  std::vector<uint8_t> bytes;
+  for (uint32_t i = 1; i <= 4; ++i) append(bytes, i, command::GetStatus{});
+  e.on_received(kit.ctx, Received{ConnId(1), bytes}, generous);
+  e.on_received(kit.ctx, Received{ConnId(2), bytes}, generous);
+  e.flush(kit.ctx);
+  std::string order;
+  for (int step = 0; step < 8 && generous.requests.size() < 8; ++step) {
+    EXPECT_TRUE(kit.out.wants_step_again());
+    kit.out.clear();
+    e.read_on(kit.ctx, generous);
+    e.flush(kit.ctx);
+  }
+  for (const RequestRef& from : generous.requests) order += fmt::format("{}:{} ", from.conn, from.opaque);
+  EXPECT_EQ(order, "1:1 1:2 1:3 1:4 2:1 2:2 2:3 2:4 ");
+  kit.out.clear();
+  e.flush(kit.ctx);
+  EXPECT_FALSE(kit.out.wants_step_again());
+}
+
+TEST_F(EndpointTest, WhoOwesMostReadingIsClosed) {
+  EndpointLimits limits;
+  limits.queued_bytes_total_max = 5000;
+  Endpoint e(7, "server", limits);
+  Generous generous;
+  generous.e = &e;
+  open(e, ConnId(1));
+  open(e, ConnId(2));
+  std::vector<uint8_t> bytes;
+  for (uint32_t i = 1; i <= 9; ++i) append(bytes, i, command::GetStatus{});
+  e.on_received(kit.ctx, Received{ConnId(1), request(1)}, generous);
+  e.on_received(kit.ctx, Received{ConnId(2), bytes}, generous);
+  e.flush(kit.ctx);
+  EXPECT_EQ(generous.requests.size(), 5u);
+  EXPECT_TRUE(kit.out.wants_step_again());
+  const auto sends = kit.all<request::Send>();
+  kit.out.clear();
+  e.read_on(kit.ctx, generous);
+  EXPECT_EQ(kit.asked(), "close 2 PeerTooSlow\n");
+  EXPECT_EQ(generous.closed, std::vector<ConnId>{ConnId(2)});
+  EXPECT_TRUE(e.is_open(ConnId(1)));
+  for (const auto& send : sends) e.on_sent(kit.ctx, Sent{send.ticket, Error(Errc::Canceled)});
+  kit.out.clear();
+  e.on_received(kit.ctx, Received{ConnId(1), bytes}, generous);
+  e.flush(kit.ctx);
+  EXPECT_EQ(generous.requests.size(), 5u + 5u);   // all the room is there again
+}
+
+TEST_F(EndpointTest, DrainingWaitsForAPeerThatDoesNotReadOnlySoLong) {
+  open(endpoint);
+  receive(endpoint, kConn, request(5));
+  endpoint.reply(handler.requests[0], reply::Ok{});
+  endpoint.flush(kit.ctx);
+  kit.out.clear();
+  EXPECT_EQ(endpoint.drain(kit.ctx), 1u);
+  EXPECT_EQ(kit.timers.next(), Monotonic{} + Duration::seconds(2));
+  kit.at_ms(2000);
+  ASSERT_TRUE(kit.timers.pop_due(kit.now.monotonic).has_value());
+  endpoint.on_timer(kit.ctx);
+  EXPECT_EQ(endpoint.drain(kit.ctx), 0u);
+  EXPECT_EQ(kit.asked(), "pause 1\nclose 1 PeerTooSlow\n");
+}
+
 TEST_F(EndpointTest, ClosedConnectionsAreForgotten) {
   open(endpoint);
   receive(endpoint, kConn, request(5));
