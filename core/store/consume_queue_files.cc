@@ -1,6 +1,7 @@
 // The files of consume queues: mapping, preparing, writing, flushing, removing, and cold reads.
 
 #include "core/store/consume_queue_impl.h"
+#include "core/store/round_events.h"
 
 namespace fulmar {
 
@@ -277,6 +278,7 @@ void ConsumeQueues::Impl::stall(Ctx& ctx, QueueState& q, Error error) {
 }
 
 void ConsumeQueues::Impl::retry_later(Ctx& ctx, Error error) {
+  if (!blocked) ctx.trace.note(RoundBlocked{error.detail});
   blocked = std::move(error);
   retry_at = ctx.now.monotonic + kRetryInterval;
   ctx.timers.set(kRetryTimer, retry_at);

@@ -1,6 +1,7 @@
 // Writing the index: one batch of keys at a time, entries before slots before header, each made durable before the next.
 
 #include "core/store/index_impl.h"
+#include "core/store/round_events.h"
 
 namespace fulmar {
 
@@ -55,6 +56,7 @@ void Index::Impl::flush(Ctx& ctx, File& file, Range range) {
 
 void Index::Impl::stall(Ctx& ctx, Error error) {
   SOMETIMES("store: the index waits for room on the disk", error.code == Errc::DiskFull);
+  if (!blocked) ctx.trace.note(RoundBlocked{error.detail});
   blocked = std::move(error);
   retry_at = ctx.now.monotonic + kRetryInterval;
   ctx.timers.set(kRetryTimer, retry_at);

@@ -414,7 +414,15 @@ void Store::begin_stop(Ctx& ctx) {
 void Store::pump_stop(Ctx& ctx) {
   const bool is_drained = watermarks_.flushed == watermarks_.appended && watermarks_.dispatched == watermarks_.appended && !round_ &&
                           durable_round_.covers == watermarks_.dispatched && flusher_.is_idle() && index_.is_settled();
-  if (!is_drained && !is_clean_written_) return;
+  if (!is_drained && !is_clean_written_) {
+    // Room may appear on a disk; a name that is taken, or a directory that nobody may write, will not change while we wait.
+    for (const Error* why : {queues_.blocked(), index_.blocked()}) {
+      if (why == nullptr || watermarks_.flushed < watermarks_.appended) continue;
+      if (why->code != Errc::Exists && why->code != Errc::NotPermitted && why->code != Errc::ReadOnly && why->code != Errc::NotFound) continue;
+      return ctx.out.halt(why->code, "stopped without writing all queues and the index, the next start builds them from the log: " + why->detail);
+    }
+    return;
+  }
   if (!is_export_written_) {
     is_export_written_ = true;
     exports_.write_now(ctx);
