@@ -7,9 +7,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "net/errno.h"
 #include "net/file_work.h"
@@ -18,7 +20,8 @@ namespace fulmar::net {
 
 namespace {
 
-constexpr int kListDepthMax = 32;  // a symbolic link that leads up again ends here
+constexpr int kListDepthMax = 32;
+constexpr int kLinkDepthMax = 3;   // a commitlog or the queues of a topic may live on another disk; links further down are not followed
 
 Result<void> write_all(int fd, Bytes bytes, const std::string& path) {
   while (!bytes.empty()) {
@@ -38,7 +41,10 @@ Result<void> write_new(const std::string& path, Bytes contents) {
   return {};
 }
 
-Result<void> list_into(std::vector<FileEntry>& entries, const std::string& directory, const std::string& prefix, int depth) {
+using DirectoryId = std::pair<dev_t, ino_t>;
+
+// `above`: the directories on the way here. A link that leads back to one of them is no directory to us.
+Result<void> list_into(std::vector<FileEntry>& entries, std::vector<DirectoryId>& above, const std::string& directory, const std::string& prefix, int depth) {
   const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(directory.c_str()), &::closedir);
   if (opened == nullptr) {
     if (errno == ENOENT) return {};
@@ -50,8 +56,11 @@ Result<void> list_into(std::vector<FileEntry>& entries, const std::string& direc
     if (next == nullptr && errno != 0) return file_error(errno, "list " + directory);
     if (next == nullptr) return {};
     const std::string name = next->d_name;
-    struct stat status{};
+    struct stat status{}, itself{};
     if (name == "." || name == ".." || ::fstatat(::dirfd(opened.get()), next->d_name, &status, 0) != 0) continue;
+    const bool is_link = ::fstatat(::dirfd(opened.get()), next->d_name, &itself, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(itself.st_mode);
+    const DirectoryId id{status.st_dev, status.st_ino};
+    if (is_link && S_ISDIR(status.st_mode) && (depth >= kLinkDepthMax || std::find(above.begin(), above.end(), id) != above.end())) continue;
     FileEntry entry;
     entry.path = prefix + name;
     entry.is_directory = S_ISDIR(status.st_mode);
@@ -59,17 +68,21 @@ Result<void> list_into(std::vector<FileEntry>& entries, const std::string& direc
     entry.modified.ms = int64_t{status.st_mtim.tv_sec} * 1000 + status.st_mtim.tv_nsec / 1'000'000;
     const bool goes_deeper = entry.is_directory && depth < kListDepthMax;
     entries.push_back(std::move(entry));
-    if (goes_deeper) FULMAR_TRY_VOID(list_into(entries, directory + "/" + name, prefix + name + "/", depth + 1));
+    if (!goes_deeper) continue;
+    above.push_back(id);
+    FULMAR_TRY_VOID(list_into(entries, above, directory + "/" + name, prefix + name + "/", depth + 1));
+    above.pop_back();
   }
 }
 
 }  // namespace
 
 Result<std::vector<uint8_t>> read_file(const std::string& path, uint64_t bytes_max) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO would wait for a writer
   if (!file.is_open()) return file_error(errno, "open " + path);
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return file_error(errno, "examine " + path);
+  if (!S_ISREG(status.st_mode)) return Error(Errc::NotFound, path + " is not a file");
   const auto size = static_cast<uint64_t>(status.st_size);
   if (size > bytes_max) return Error(Errc::OutOfRange, fmt::format("{} has {} bytes, at most {} were expected", path, size, bytes_max));
   std::vector<uint8_t> contents(size);
@@ -149,7 +162,10 @@ Result<void> remove_path(const std::string& path, bool is_mapped, DurableDirecto
 
 Result<std::vector<FileEntry>> list_tree(const std::string& directory) {
   std::vector<FileEntry> entries;
-  FULMAR_TRY_VOID(list_into(entries, directory, "", 0));
+  std::vector<DirectoryId> above;
+  struct stat status{};
+  if (::stat(directory.c_str(), &status) == 0) above.emplace_back(status.st_dev, status.st_ino);
+  FULMAR_TRY_VOID(list_into(entries, above, directory, "", 0));
   return entries;
 }
 

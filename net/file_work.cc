@@ -30,7 +30,7 @@ auto uninterrupted(Call call) {
 }
 
 Descriptor open_file(const std::string& path, int flags) {
-  return Descriptor(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); }));
+  return Descriptor(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644); }));
 }
 
 // Populates the pages of [begin, end) in steps; `advice` is one of the two above. EAGAIN and EINTR mean "again".

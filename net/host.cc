@@ -13,12 +13,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <new>
+#include <utility>
 
 #include "net/errno.h"
 
 namespace fulmar::net {
 
 namespace {
+
+constexpr rlim_t kDescriptorsMin = 24, kServingDescriptorsMin = 4096;   // the second: files take up to 3,600 (uv_streams.h)
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -43,16 +47,42 @@ std::string owner_of(int fd) {
 
 }  // namespace
 
-void prepare_process() {
+namespace {
+
+Result<void> check_descriptors(rlim_t least) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= least) return {};
+  return Error(Errc::Full, fmt::format("at most {} file descriptors are allowed, at least {} are needed: raise the limit (ulimit -n, LimitNOFILE)", limit.rlim_cur, least));
+}
+
+// Nothing that is stored depends on an orderly end: the next start recovers.
+[[noreturn]] void on_no_memory() {
+  constexpr std::string_view kSentence = "fulmar: out of memory: raise the limit (ulimit -v, MemoryMax) or the machine's memory\n";
+  [[maybe_unused]] const ssize_t written = ::write(2, kSentence.data(), kSentence.size());
+  ::_exit(1);
+}
+
+}  // namespace
+
+Result<void> prepare_process() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return file_error(errno, "open /dev/null");  // the lowest free number is fd
+  }
+  std::set_new_handler(&on_no_memory);
   mallopt(M_ARENA_MAX, 2);
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);  // fixed: what a large frame took goes back to the system with it
   ::setenv("UV_THREADPOOL_SIZE", "2", 0);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
+  return check_descriptors(kDescriptorsMin);
 }
+
+Result<void> check_descriptors_for_serving() { return check_descriptors(kServingDescriptorsMin); }
 
 Moment read_moment() {
   timespec monotonic{}, wall{};
@@ -104,12 +134,12 @@ StopSignals::StopSignals(std::function<void(int)> on_stop) : on_stop_(std::move(
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::make_unique<Thread>("fulmar-signals", kPoolStackBytes, [this, set] {
-    for (bool is_first = true;; is_first = false) {
+    for (bool is_first = true;;) {
       siginfo_t info{};
       const int signal = sigwaitinfo(&set, &info);
       if (is_over_) return;
-      if (signal < 0) continue;
-      if (!is_first) ::_exit(1);
+      if (signal < 0) continue;   // SIGSTOP and SIGCONT interrupt it
+      if (!std::exchange(is_first, false)) ::_exit(1);
       on_stop_(signal);
     }
   });

@@ -16,9 +16,12 @@
 
 namespace fulmar::net {
 
-// Once, before any other thread: SIGPIPE ignored, descriptors up to the hard limit, few malloc arenas and resolver threads (a store with
-// 20,000 connections needs the first, decision 2 the second).
-void prepare_process();
+// Once, before any other thread: SIGPIPE and SIGXFSZ ignored (both come back as errors), the three standard streams open, so that no file
+// of a store is taken for one, descriptors up to the hard limit (a store with 20,000 connections needs them), few malloc arenas and
+// resolver threads (decision 2). When memory ends, the process says so and ends. An error: too few descriptors to run at all.
+Result<void> prepare_process();
+// A server wants more of them: an error names the limit.
+Result<void> check_descriptors_for_serving();
 
 // CLOCK_MONOTONIC, CLOCK_REALTIME and the offset of the local zone (looked up again when the minute changes). Any thread.
 Moment read_moment();

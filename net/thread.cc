@@ -1,8 +1,9 @@
 #include "net/thread.h"
 
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
-
-#include "core/base/check.h"
 
 namespace fulmar::net {
 
@@ -13,7 +14,10 @@ Thread::Thread(const std::string& name, size_t stack_bytes, std::function<void()
   pthread_attr_setstacksize(&attributes, stack_bytes);
   const int failed = pthread_create(&thread_, &attributes, &Thread::enter, this);
   pthread_attr_destroy(&attributes);
-  CHECK(failed == 0, "cannot start thread {}: error {}", name, failed);
+  if (failed == 0) return;
+  // Nothing that is stored depends on an orderly end: the next start recovers.
+  std::fprintf(stderr, "fulmar: cannot start thread %s: %s; raise the limits of processes (ulimit -u, TasksMax) and memory (ulimit -v)\n", name_.c_str(), std::strerror(failed));
+  std::_Exit(1);
 }
 
 void* Thread::enter(void* self) {

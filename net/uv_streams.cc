@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr size_t kReadPerTurnMax = 256 * 1024;  // of one connection, so that a loud peer leaves room for the others
-constexpr int kDescriptorReserve = 64;          // left to files when connections take the rest
+constexpr int kDescriptorReserve = 64;          // when files took more than their share, connections end before the last descriptors do
 constexpr int kSynRetries = 3;                  // a dial into the void ends after about 15 s
 constexpr unsigned kKeepAliveSeconds = 60;
 
@@ -173,7 +173,8 @@ void UvStreams::accept_from(Listener& listener, int status) {
   const bool is_taken = uv_accept(reinterpret_cast<uv_stream_t*>(&listener.tcp), reinterpret_cast<uv_stream_t*>(&connection->tcp)) == 0 &&
                         uv_fileno(reinterpret_cast<uv_handle_t*>(&connection->tcp), &fd) == 0;
   // The kernel gives the lowest free number, so a number near the limit means that nearly all are taken.
-  if (!is_taken || spare_descriptor_ < 0 || fd >= descriptors_max_ - kDescriptorReserve) {
+  if (!is_taken || spare_descriptor_ < 0 || fd >= descriptors_max_ - kDescriptorReserve ||
+      connections_.size() >= static_cast<size_t>(descriptors_max_ - (descriptors_max_ > kFileDescriptors ? kFileDescriptors : descriptors_max_ / 2))) {
     ++counters_.refused_for_descriptors;
     close_and_delete(connection);
     keep_spare_descriptor();

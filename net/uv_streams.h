@@ -25,6 +25,9 @@ struct StreamCounters {
   uint64_t bytes_in = 0, bytes_out = 0, reads = 0, writes = 0, writes_queued = 0;
 };
 
+// Kept for files, whatever the crowd: three for each of 1,024 queue files that may be mapped at a time, and the log.
+inline constexpr int kFileDescriptors = 3 * 1024 + 512;
+
 class UvStreams {
  public:
   UvStreams(uv_loop_t& loop, size_t read_arena_bytes, MappedFiles& files, std::vector<Input>& inputs);

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "cmd/fulmar/program.h"
 #include "core/model/config.h"
 
@@ -15,20 +12,18 @@ namespace {
 struct ConfigOptions { std::string file; bool is_json = false; };
 
 int check_config(const ConfigOptions& options) {
-  std::ifstream in(options.file, std::ios::binary);
-  if (!in) return complain(kFailed, fmt::format("cannot read {}", options.file));
-  std::ostringstream text;
-  text << in.rdbuf();
+  const Result<std::string> text = read_text(options.file);
+  if (!text) return complain(kFailed, text.error().detail);
   std::vector<ConfigNote> notes;
-  const Result<BrokerConfig> config = parse_broker_config(text.str(), &notes);
+  const Result<BrokerConfig> config = parse_broker_config(*text, &notes);
   std::string json;
   for (const ConfigNote& note : notes) {
     const char* kind = note.kind == ConfigNote::Kind::Ignored ? "ignored" : note.kind == ConfigNote::Kind::Unknown ? "unknown" : "bad";
     if (options.is_json) json += fmt::format("{}{{\"line\":{},\"key\":{},\"kind\":\"{}\",\"sentence\":{}}}", json.empty() ? "" : ",", note.line, json_text(note.key), kind, json_text(note.sentence));
-    else fmt::print("line {}: {} {}: {}\n", note.line, kind, note.key, note.sentence);
+    else say("line {}: {} {}: {}\n", note.line, kind, note.key, note.sentence);
   }
-  if (options.is_json) fmt::print("{{\"ok\":{},\"notes\":[{}]}}\n", config.has_value(), json);
-  else if (config) fmt::print("{} is good{}\n", options.file, notes.empty() ? "" : fmt::format(", {} keys are ignored", notes.size()));
+  if (options.is_json) say("{{\"ok\":{},\"notes\":[{}]}}\n", config.has_value(), json);
+  else if (config) say("{} is good{}\n", options.file, notes.empty() ? "" : fmt::format(", {} keys are ignored", notes.size()));
   return config ? kDone : kFailed;
 }
 
@@ -37,8 +32,8 @@ int explain_config(const ConfigOptions& options) {
     if (const int status = check_config(options); status != kDone) return status;
   }
   for (const ConfigKey& key : broker_config_keys()) {
-    if (options.is_json) fmt::print("{{\"key\":{},\"default\":{},\"meaning\":{},\"ignored\":{}}}\n", json_text(key.name), json_text(key.value), json_text(key.meaning), key.is_ignored);
-    else fmt::print("{}{} = {}\n    {}\n", key.is_ignored ? "(ignored) " : "", key.name, key.value, key.meaning);
+    if (options.is_json) say("{{\"key\":{},\"default\":{},\"meaning\":{},\"ignored\":{}}}\n", json_text(key.name), json_text(key.value), json_text(key.meaning), key.is_ignored);
+    else say("{}{} = {}\n    {}\n", key.is_ignored ? "(ignored) " : "", key.name, key.value, key.meaning);
   }
   return kDone;
 }

@@ -80,15 +80,15 @@ void print_record(const ConsumeOptions& options, const RecordView& record) {
   const Message& m = record.message;
   const std::string_view key = property::find(m.properties, property::kUniqueKey).value_or("");
   if (options.is_json || options.format == "json") {
-    fmt::print("{{\"id\":{},\"topic\":{},\"queueId\":{},\"queueOffset\":{},\"tags\":{},\"keys\":{},\"bornTimestamp\":{},\"body\":{}}}\n", json_text(key), json_text(m.topic), m.queue_id,
+    say("{{\"id\":{},\"topic\":{},\"queueId\":{},\"queueOffset\":{},\"tags\":{},\"keys\":{},\"bornTimestamp\":{},\"body\":{}}}\n", json_text(key), json_text(m.topic), m.queue_id,
                record.place.queue, json_text(property::find(m.properties, property::kTags).value_or("")), json_text(property::find(m.properties, property::kKeys).value_or("")), m.born.ms,
                json_text(as_text(m.body)));
   } else if (options.format == "id") {
-    fmt::print("{}\n", key);
+    say("{}\n", key);
   } else if (options.format == "body") {
-    fmt::print("{}\n", as_text(m.body));
+    say("{}\n", as_text(m.body));
   } else {
-    fmt::print("{} {} {}\n", m.queue_id, record.place.queue, as_text(m.body));
+    say("{} {} {}\n", m.queue_id, record.place.queue, as_text(m.body));
   }
 }
 
@@ -118,7 +118,10 @@ int run_consume(const ConsumeOptions& options) {
       print_record(options, record);
       ++received;
     });
-    std::fflush(stdout);
+    if (is_output_broken()) {  // nobody has seen these: they are not consumed
+      status = kFailed;
+      break;
+    }
     if (!is_whole) {
       status = complain(kFailed, fmt::format("a record of {} {} behind offset {} does not parse or has a wrong checksum", batch->broker, batch->queue_id, batch->first));
       break;
@@ -160,7 +163,7 @@ int run_try(const TryOptions& options) {
     }
     waiting.insert(id);
     latencies_us.push_back(took);
-    if (!options.is_json) fmt::print("sent {}  queue {} offset {}  acknowledged in {} us\n", id, sent->queue_id, sent->queue_offset, took);
+    if (!options.is_json) say("sent {}  queue {} offset {}  acknowledged in {} us\n", id, sent->queue_id, sent->queue_offset, took);
   }
   Subscription subscription(client, "fulmar_try_group", options.topic, "*", false);
   const Clock::time_point limit = Clock::now() + std::chrono::seconds(10);
@@ -175,15 +178,15 @@ int run_try(const TryOptions& options) {
       const std::string id(property::find(record.message.properties, property::kUniqueKey).value_or(""));
       if (waiting.erase(id) == 0) return;  // of an earlier try
       ++received;
-      if (!options.is_json) fmt::print("got  {}  queue {} offset {}  {}\n", id, record.message.queue_id, record.place.queue, as_text(record.message.body));
+      if (!options.is_json) say("got  {}  queue {} offset {}  {}\n", id, record.message.queue_id, record.place.queue, as_text(record.message.body));
     });
     subscription.consumed(*batch);
   }
   subscription.end();
   client.stop();
   std::sort(latencies_us.begin(), latencies_us.end());
-  if (options.is_json) fmt::print("{{\"sent\":10,\"received\":{},\"ackMedianMicros\":{},\"ackMaxMicros\":{}}}\n", received, latencies_us[5], latencies_us.back());
-  else fmt::print("10 sent, {} received; acknowledged in {} us (median), {} us (slowest)\n", received, latencies_us[5], latencies_us.back());
+  if (options.is_json) say("{{\"sent\":10,\"received\":{},\"ackMedianMicros\":{},\"ackMaxMicros\":{}}}\n", received, latencies_us[5], latencies_us.back());
+  else say("10 sent, {} received; acknowledged in {} us (median), {} us (slowest)\n", received, latencies_us[5], latencies_us.back());
   return waiting.empty() ? kDone : complain(kFailed, fmt::format("{} messages did not come back within 10 s", waiting.size()));
 }
 

@@ -2,15 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <exception>
 
 #include "cmd/fulmar/program.h"
 #include "net/host.h"
 
 namespace fulmar::cmd {
 
+namespace {
+std::atomic<int> output_error{0};
+}
+
+void say_text(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && output_error == 0) output_error = errno;
+}
+
+bool is_output_broken() {
+  if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;
+  return output_error != 0;
+}
+
+void excuse_output() {
+  if (!is_output_broken()) return;
+  complain(kDone, "nobody takes the ready line; going on");
+  std::clearerr(stdout);
+  output_error = 0;
+}
+
 int complain(int status, std::string_view sentence) {
-  std::fprintf(stderr, "fulmar: %.*s\n", static_cast<int>(sentence.size()), sentence.data());
+  std::string line = "fulmar: ";
+  for (const char c : sentence) line += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;  // names come from strangers
+  std::fprintf(stderr, "%s\n", line.c_str());
   return status;
 }
 
@@ -21,12 +51,56 @@ int complain(int status, const Refusal& refusal) {
   return complain(status, line);
 }
 
+Result<std::string> read_text(const std::string& path) {
+  constexpr size_t kBytesMax = 1u << 20;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto failed = [&path] { return Error(Errc::NotFound, fmt::format("cannot read {}: {}", path, std::strerror(errno))); };
+  if (fd < 0) return failed();
+  std::string text(kBytesMax + 1, 0);
+  size_t bytes = 0;
+  while (bytes < text.size()) {
+    const ssize_t got = ::read(fd, text.data() + bytes, text.size() - bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      Error error = failed();
+      ::close(fd);
+      return error;
+    }
+    if (got == 0) break;
+    bytes += static_cast<size_t>(got);
+  }
+  ::close(fd);
+  if (bytes > kBytesMax) return Error(Errc::OutOfRange, fmt::format("cannot use {}: it has more than {} bytes", path, kBytesMax));
+  text.resize(bytes);
+  return text;
+}
+
+namespace {
+
+// Of the UTF-8 character that `text` begins with (RFC 3629), or 0 when it is none.
+size_t character_bytes(std::string_view text) {
+  const auto at = [text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto is_tail = [&at](size_t i, unsigned least = 0x80, unsigned most = 0xBF) { return at(i) >= least && at(i) <= most; };
+  const unsigned first = at(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return is_tail(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) return is_tail(1, first == 0xE0 ? 0xA0 : 0x80, first == 0xED ? 0x9F : 0xBF) && is_tail(2) ? 3 : 0;
+  if (first >= 0xF0 && first <= 0xF4) return is_tail(1, first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF) && is_tail(2) && is_tail(3) ? 4 : 0;
+  return 0;
+}
+
+}  // namespace
+
 std::string json_text(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') (out += '\\') += c;
+  while (!text.empty()) {
+    const size_t bytes = character_bytes(text);
+    const char c = text.front();
+    if (bytes == 0) out += "\\ufffd";
+    else if (c == '"' || c == '\\') (out += '\\') += c;
     else if (static_cast<unsigned char>(c) < 0x20) out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    else out += c;
+    else out += text.substr(0, bytes);
+    text.remove_prefix(std::max<size_t>(bytes, 1));
   }
   return out + '"';
 }
@@ -63,6 +137,13 @@ int run_program(int argc, char** argv) {
 }  // namespace fulmar::cmd
 
 int main(int argc, char** argv) {
-  fulmar::net::prepare_process();
-  return fulmar::cmd::run_program(argc, argv);
+  using namespace fulmar::cmd;
+  try {
+    if (const auto ready = fulmar::net::prepare_process(); !ready) return complain(kFailed, ready.error().detail);
+    const int status = run_program(argc, argv);
+    if (is_output_broken() && status != kUsage) return complain(kFailed, fmt::format("cannot write the results: {}", std::strerror(output_error)));
+    return status;
+  } catch (const std::exception& error) {  // of the libraries: no memory, no thread
+    return complain(kFailed, fmt::format("cannot go on: {}", error.what()));
+  }
 }

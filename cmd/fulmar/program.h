@@ -1,21 +1,37 @@
 #pragma once
 // What the verbs share: exit statuses, output, and the list of verbs. Results go to stdout, errors to stderr, no stack traces.
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <string_view>
 
+#include "core/base/result.h"
 #include "core/model/command.h"
 
 namespace fulmar::cmd {
 
 enum Exit : int { kDone = 0, kFailed = 1, kUsage = 2, kNotConnected = 3 };
 
-// Prints "fulmar: <sentence>" to stderr and gives back `status`.
+// Results. Whether they could be written is told by is_output_broken(); the program then ends with kFailed.
+void say_text(std::string_view text);
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  say_text(fmt::format(format, std::forward<Args>(args)...));
+}
+// Flushes. Once it is true, whoever follows a stream stops, before anything counts as consumed.
+bool is_output_broken();
+// Flushes. A server whose ready line nobody takes goes on: says so once, and that is all.
+void excuse_output();
+
+// Prints "fulmar: <sentence>" to stderr, on one line, and gives back `status`.
 int complain(int status, std::string_view sentence);
 int complain(int status, const Refusal& refusal);
-// A JSON string literal, quotes included.
+// The whole of a file that a person writes, at most 1 MiB; a pipe will do. The sentence names the path.
+Result<std::string> read_text(const std::string& path);
+// A JSON string literal, quotes included. What is not UTF-8 becomes U+FFFD.
 std::string json_text(std::string_view text);
 
 // Each adds its verb to `app` and sets `run` when it was chosen.

@@ -76,9 +76,8 @@ class Account {
   }
   int finish() {
     const std::lock_guard lock(mutex_);
-    if (options_.is_json) fmt::print("{{\"sent\":{},\"acked\":{},\"failed\":{}}}\n", sent_, acked_, failed_ + in_flight_);
-    else if (sent_ > 1 || options_.is_quiet) fmt::print("sent {} acked {}\n", sent_, acked_);
-    std::fflush(stdout);
+    if (options_.is_json) say("{{\"sent\":{},\"acked\":{},\"failed\":{}}}\n", sent_, acked_, failed_ + in_flight_);
+    else if (sent_ > 1 || options_.is_quiet) say("sent {} acked {}\n", sent_, acked_);
     if (acked_ == sent_) return kDone;
     if (const auto* refusal = std::get_if<Refusal>(&last_failure_)) return complain(kFailed, *refusal);
     return complain(kFailed, fmt::format("{} of {} were not acknowledged: {}", sent_ - acked_, sent_, describe(last_failure_)));
@@ -87,7 +86,7 @@ class Account {
  private:
   void print(const std::string& id, const reply::Sent& ok) {
     if (options_.is_json) return;
-    fmt::print("{} {} queue {} offset {} id {}\n", id, ok.broker, ok.queue_id, ok.queue_offset, ok.message_id);
+    say("{} {} queue {} offset {} id {}\n", id, ok.broker, ok.queue_id, ok.queue_offset, ok.message_id);
   }
   const SendOptions& options_;
   std::FILE* ack_log_ = nullptr;

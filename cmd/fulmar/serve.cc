@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
 #include <sstream>
 
@@ -61,17 +61,49 @@ class Ending {
   net::StopSignals signals_;
 };
 
-Result<std::string> read_properties(const ServeOptions& options) {
-  std::string text;
-  if (!options.config_file.empty()) {
-    std::ifstream in(options.config_file, std::ios::binary);
-    if (!in) return Error(Errc::NotFound, fmt::format("cannot read {}", options.config_file));
-    std::ostringstream all;
-    all << in.rdbuf();
-    text = all.str() + "\n";
+// Properties and where each line came from: a file, then --set.
+struct Properties {
+  std::string text, file;
+  int file_lines = 0;
+  std::string place(int line) const { return line <= file_lines ? fmt::format("{}, line {}: ", file, line) : "--set "; }
+};
+
+Result<Properties> read_properties(const std::string& file, const std::vector<std::string>& sets) {
+  Properties out;
+  if (!file.empty()) {
+    FULMAR_TRY(out.text, read_text(file));
+    out.text += '\n';
+    out.file = file;
+    out.file_lines = static_cast<int>(std::count(out.text.begin(), out.text.end(), '\n'));
   }
-  for (const std::string& set : options.sets) text += set + "\n";
-  return text;
+  for (const std::string& set : sets) {
+    if (set.find('\n') != std::string::npos) return Error(Errc::InvalidArgument, "--set: one key=value each, without a line break");
+    out.text += set + '\n';
+  }
+  return out;
+}
+
+// What is ignored is a notice; everything else is wrong and told line by line. False: something is wrong.
+bool show_notes(const Properties& properties, const std::vector<ConfigNote>& notes) {
+  constexpr int kShownMax = 10;
+  int wrong = 0;
+  for (const ConfigNote& note : notes) {
+    const bool is_wrong = note.kind != ConfigNote::Kind::Ignored;
+    if (is_wrong && ++wrong > kShownMax) continue;
+    complain(0, fmt::format("{}{}: {}{}", properties.place(note.line), note.key.substr(0, 256), is_wrong ? "" : "ignored: ", note.sentence.substr(0, 512)));
+  }
+  if (wrong > kShownMax) complain(0, fmt::format("{} more lines are wrong", wrong - kShownMax));
+  return wrong == 0;
+}
+
+// Options of the command line are not lines of a file: they must survive being written as such and obey the same bounds.
+template <class Config>
+Result<void> check_whole(const Config& config, Result<Config> (*parse)(std::string_view, std::vector<ConfigNote>*)) {
+  std::vector<ConfigNote> notes;
+  const Result<Config> again = parse(serialise(config), &notes);
+  if (!again) return Error(Errc::InvalidArgument, notes.empty() ? again.error().detail : fmt::format("{}: {}", notes.front().key.substr(0, 256), notes.front().sentence.substr(0, 512)));
+  if (!(*again == config)) return Error(Errc::InvalidArgument, "a host or path on the command line begins or ends with a blank, or has a line break in it");
+  return {};
 }
 
 Result<void> apply_listen(const std::string& listen, std::string& host, uint16_t& port) {
@@ -86,13 +118,6 @@ Result<void> apply_listen(const std::string& listen, std::string& host, uint16_t
   }
   port = static_cast<uint16_t>(value);
   return {};
-}
-
-void show_notes(const std::vector<ConfigNote>& notes) {
-  for (const ConfigNote& note : notes) {
-    const char* kind = note.kind == ConfigNote::Kind::Ignored ? "ignored" : note.kind == ConfigNote::Kind::Unknown ? "unknown key" : "bad value";
-    std::fprintf(stderr, "fulmar: line %d: %s %s: %s\n", note.line, kind, note.key.c_str(), note.sentence.c_str());
-  }
 }
 
 std::string start_failure(const char* what, const net::Outcome& outcome) {
@@ -114,32 +139,32 @@ int stop_all(Ending& ending, std::vector<ServedNode*> nodes) {
 }
 
 int run_name_server(const ServeOptions& options) {
-  Result<std::string> text = read_properties(options);
-  if (!text) return complain(kUsage, text.error().detail);
+  const Result<Properties> properties = read_properties(options.config_file, options.sets);
+  if (!properties) return complain(kUsage, properties.error().detail);
   std::vector<ConfigNote> notes;
-  Result<NameServerConfig> config = parse_name_server_config(*text, &notes);
-  show_notes(notes);
-  if (!config) return complain(kUsage, config.error().detail);
+  Result<NameServerConfig> config = parse_name_server_config(properties->text, &notes);
+  if (!show_notes(*properties, notes)) return kUsage;
   if (!options.listen.empty())
     if (Result<void> ok = apply_listen(options.listen, config->listen_host, config->listen_port); !ok) return complain(kUsage, ok.error().detail);
+  if (const auto whole = check_whole(*config, &parse_name_server_config); !whole) return complain(kUsage, whole.error().detail);
+  if (const auto enough = net::check_descriptors_for_serving(); !enough) return complain(kFailed, enough.error().detail);
   Ending ending;
   ServedNode node("namesrv", NodeKind::NameServer, serialise(*config), level_of(options.log_level), "NameServerListening", "NameServerListening");
   node.set_on_end([&] { ending.end(false); });
   node.start();
   if (!node.wait_until_serving(kStartLimitMs)) return complain(kFailed, start_failure("name server", node.join()));
-  if (options.is_json) fmt::print("{{\"role\":\"namesrv\",\"port\":{}}}\n", node.port());
-  else fmt::print("name server ready on {}:{}\n", config->listen_host, node.port());
-  std::fflush(stdout);
+  if (options.is_json) say("{{\"role\":\"namesrv\",\"port\":{}}}\n", node.port());
+  else say("name server ready on {}:{}\n", config->listen_host, node.port());
+  excuse_output();
   return stop_all(ending, {&node});
 }
 
 int run_broker(const ServeOptions& options) {
-  Result<std::string> text = read_properties(options);
-  if (!text) return complain(kUsage, text.error().detail);
+  const Result<Properties> properties = read_properties(options.config_file, options.sets);
+  if (!properties) return complain(kUsage, properties.error().detail);
   std::vector<ConfigNote> notes;
-  Result<BrokerConfig> config = parse_broker_config(*text, &notes);
-  show_notes(notes);
-  if (!config) return complain(kUsage, config.error().detail);
+  Result<BrokerConfig> config = parse_broker_config(properties->text, &notes);
+  if (!show_notes(*properties, notes)) return kUsage;
   if (!options.listen.empty())
     if (Result<void> ok = apply_listen(options.listen, config->listen_host, config->listen_port); !ok) return complain(kUsage, ok.error().detail);
   if (!options.store.empty()) config->store_path = options.store;
@@ -148,6 +173,8 @@ int run_broker(const ServeOptions& options) {
     std::stringstream list(options.name_servers);
     for (std::string one; std::getline(list, one, ';');) if (!one.empty()) config->name_servers.push_back(one);
   }
+  if (const auto whole = check_whole(*config, &parse_broker_config); !whole) return complain(kUsage, whole.error().detail);
+  if (const auto enough = net::check_descriptors_for_serving(); !enough) return complain(kFailed, enough.error().detail);
   Result<net::StoreLock> lock = net::StoreLock::take(config->store_path);
   if (!lock) return complain(kFailed, fmt::format("cannot use the store {}: {}", config->store_path, lock.error().detail.empty() ? lock.error().text() : lock.error().detail));
   Ending ending;
@@ -159,11 +186,13 @@ int run_broker(const ServeOptions& options) {
     if (ending.is_over()) return stop_all(ending, {&node});
   }
   const char* durability = config->flush_disk_type == FlushDiskType::Sync ? "SYNC_FLUSH" : "ASYNC_FLUSH";
-  if (options.is_json) fmt::print("{{\"role\":\"broker\",\"port\":{},\"store\":{},\"flushDiskType\":\"{}\"}}\n", node.port(), json_text(config->store_path), durability);
-  else fmt::print("broker {} ready on {}:{}, store {}, {}\n", config->broker_name, config->listen_host, node.port(), config->store_path, durability);
-  std::fflush(stdout);
+  if (options.is_json) say("{{\"role\":\"broker\",\"port\":{},\"store\":{},\"flushDiskType\":\"{}\"}}\n", node.port(), json_text(config->store_path), durability);
+  else say("broker {} ready on {}:{}, store {}, {}\n", config->broker_name, config->listen_host, node.port(), config->store_path, durability);
+  excuse_output();
   return stop_all(ending, {&node});
 }
+
+const std::string kDevDefaults = "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\n";
 
 struct DevOptions {
   std::string dir, log_level = "warning";
@@ -181,14 +210,17 @@ std::string default_dev_directory() {
 
 int run_dev(DevOptions options) {
   if (options.dir.empty()) options.dir = default_dev_directory();
-  std::string text = "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\n";
-  for (const std::string& set : options.sets) text += set + "\n";
+  const Result<Properties> properties = read_properties("", options.sets);
+  if (!properties) return complain(kUsage, properties.error().detail);
   std::vector<ConfigNote> notes;
-  Result<BrokerConfig> config = parse_broker_config(text, &notes);
-  show_notes(notes);
+  (void)parse_broker_config(properties->text, &notes);
+  if (!show_notes(*properties, notes)) return kUsage;
+  Result<BrokerConfig> config = parse_broker_config(kDevDefaults + properties->text, nullptr);
   if (!config) return complain(kUsage, config.error().detail);
   config->store_path = options.dir + "/broker";
   config->listen_port = options.port;
+  if (const auto whole = check_whole(*config, &parse_broker_config); !whole) return complain(kUsage, whole.error().detail);
+  if (const auto enough = net::check_descriptors_for_serving(); !enough) return complain(kFailed, enough.error().detail);
   Result<net::StoreLock> lock = net::StoreLock::take(config->store_path);
   if (!lock) return complain(kFailed, fmt::format("cannot use {}: {}", config->store_path, lock.error().detail.empty() ? lock.error().text() : lock.error().detail));
 
@@ -212,14 +244,14 @@ int run_dev(DevOptions options) {
   }
   const bool is_sync = config->flush_disk_type == FlushDiskType::Sync;
   if (options.is_json) {
-    fmt::print("{{\"role\":\"dev\",\"namesrvPort\":{},\"port\":{},\"dir\":{},\"flushDiskType\":\"{}\"}}\n", name_server.port(), broker.port(), json_text(options.dir),
+    say("{{\"role\":\"dev\",\"namesrvPort\":{},\"port\":{},\"dir\":{},\"flushDiskType\":\"{}\"}}\n", name_server.port(), broker.port(), json_text(options.dir),
                is_sync ? "SYNC_FLUSH" : "ASYNC_FLUSH");
   } else {
-    fmt::print("fulmar dev is ready\n  name server  127.0.0.1:{}\n  broker       127.0.0.1:{}\n  store        {}\n  durability   {}\n\nNext, in another terminal:  fulmar try{}\n", name_server.port(),
+    say("fulmar dev is ready\n  name server  127.0.0.1:{}\n  broker       127.0.0.1:{}\n  store        {}\n  durability   {}\n\nNext, in another terminal:  fulmar try{}\n", name_server.port(),
                broker.port(), config->store_path, is_sync ? "SYNC_FLUSH: an acknowledged message survives kill -9 and a power cut" : "ASYNC_FLUSH: an acknowledged message survives kill -9",
                name_server.port() == 9876 ? "" : fmt::format(" -n 127.0.0.1:{}", name_server.port()));
   }
-  std::fflush(stdout);
+  excuse_output();
   return stop_all(ending, {&broker, &name_server});
 }
 

@@ -140,12 +140,12 @@ int verify(const StoreOptions& options) {
     std::string faults, notes;
     for (const std::string& f : walk.faults) faults += (faults.empty() ? "" : ",") + json_text(f);
     for (const std::string& n : walk.notes) notes += (notes.empty() ? "" : ",") + json_text(n);
-    fmt::print("{{\"clean\":{},\"records\":{},\"queues\":{},\"begin\":{},\"end\":{},\"flushed\":{},\"derived\":{},\"faults\":[{}],\"notes\":[{}]}}\n", walk.faults.empty(), walk.records, walk.queues.size(),
+    say("{{\"clean\":{},\"records\":{},\"queues\":{},\"begin\":{},\"end\":{},\"flushed\":{},\"derived\":{},\"faults\":[{}],\"notes\":[{}]}}\n", walk.faults.empty(), walk.records, walk.queues.size(),
                store->begin(), walk.end, store->checkpoint ? store->checkpoint->flushed.value() : 0, store->checkpoint ? store->checkpoint->derived.value() : 0, faults, notes);
   } else {
-    for (const std::string& note : walk.notes) fmt::print("note: {}\n", note);
-    for (const std::string& fault : walk.faults) fmt::print("FAULT: {}\n", fault);
-    fmt::print("{}: {} records in {} queues, log [{}, {}), {}\n", options.root, walk.records, walk.queues.size(), store->begin(), walk.end, walk.faults.empty() ? "clean" : fmt::format("{} faults", walk.faults.size()));
+    for (const std::string& note : walk.notes) say("note: {}\n", note);
+    for (const std::string& fault : walk.faults) say("FAULT: {}\n", fault);
+    say("{}: {} records in {} queues, log [{}, {}), {}\n", options.root, walk.records, walk.queues.size(), store->begin(), walk.end, walk.faults.empty() ? "clean" : fmt::format("{} faults", walk.faults.size()));
   }
   return walk.faults.empty() ? kDone : kFailed;
 }
@@ -155,12 +155,12 @@ void dump_record(const RecordView& r, bool is_json) {
   const std::string_view tags = property::find(m.properties, property::kTags).value_or(""), keys = property::find(m.properties, property::kKeys).value_or("");
   const std::string_view unique = property::find(m.properties, property::kUniqueKey).value_or("");
   if (is_json)
-    fmt::print("{{\"physicalOffset\":{},\"size\":{},\"topic\":{},\"queueId\":{},\"queueOffset\":{},\"storeTimestamp\":{},\"bornTimestamp\":{},\"bornHost\":\"{}\",\"sysFlag\":{},\"flag\":{},\"tags\":{},"
+    say("{{\"physicalOffset\":{},\"size\":{},\"topic\":{},\"queueId\":{},\"queueOffset\":{},\"storeTimestamp\":{},\"bornTimestamp\":{},\"bornHost\":\"{}\",\"sysFlag\":{},\"flag\":{},\"tags\":{},"
                "\"keys\":{},\"uniqKey\":{},\"bodyBytes\":{},\"body\":{}}}\n",
                r.place.physical, r.total_bytes, json_text(m.topic), m.queue_id, r.place.queue, r.place.stored.ms, m.born.ms, m.born_host.text(), m.sys_flag, m.flag, json_text(tags), json_text(keys),
                json_text(unique), m.body.size(), json_text(as_text(m.body.first(std::min<size_t>(m.body.size(), 200)))));
   else
-    fmt::print("{:>12} {:>7} {} {} offset {} stored {} tags '{}' keys '{}' body {} bytes\n", r.place.physical, r.total_bytes, m.topic, m.queue_id, r.place.queue, r.place.stored.ms, tags, keys, m.body.size());
+    say("{:>12} {:>7} {} {} offset {} stored {} tags '{}' keys '{}' body {} bytes\n", r.place.physical, r.total_bytes, m.topic, m.queue_id, r.place.queue, r.place.stored.ms, tags, keys, m.body.size());
 }
 
 int dump(const StoreOptions& options) {
@@ -173,7 +173,7 @@ int dump(const StoreOptions& options) {
         for (uint64_t at = 0; at + kQueueEntryBytes <= file.file.bytes().size(); at += kQueueEntryBytes) {
           const QueueEntry entry = decode_queue_entry(file.file.bytes().subspan(at, kQueueEntryBytes));
           if (entry.bytes == 0) continue;
-          fmt::print("{} {} entry {} -> {} ({} bytes) tags code {}\n", key.first, key.second, (file.start + at) / kQueueEntryBytes, entry.at, entry.bytes, entry.tag_code);
+          say("{} {} entry {} -> {} ({} bytes) tags code {}\n", key.first, key.second, (file.start + at) / kQueueEntryBytes, entry.at, entry.bytes, entry.tag_code);
         }
     return kDone;
   }

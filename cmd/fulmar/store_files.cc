@@ -13,10 +13,10 @@
 namespace fulmar::cmd {
 
 Result<ReadOnlyFile> ReadOnlyFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return Error(errno == ENOENT ? Errc::NotFound : Errc::NotPermitted, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   struct stat info {};
-  if (fstat(fd, &info) != 0 || info.st_size == 0) {
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
     close(fd);
     return ReadOnlyFile(nullptr, 0);
   }

@@ -36,15 +36,15 @@ int ask(const TopicOptions& options, net::CommandMaker make, Show show) {
 
 int create_topic(const TopicOptions& o) {
   return ask<reply::Ok>(o, [&o] { return Command(command::CreateTopic{o.topic, o.queues, o.queues, o.perm}); }, [&](const reply::Ok&) {
-    if (o.is_json) fmt::print("{{\"topic\":{},\"readQueueNums\":{},\"writeQueueNums\":{},\"perm\":{}}}\n", json_text(o.topic), o.queues, o.queues, o.perm);
-    else fmt::print("topic {} with {} queues, perm {}\n", o.topic, o.queues, o.perm);
+    if (o.is_json) say("{{\"topic\":{},\"readQueueNums\":{},\"writeQueueNums\":{},\"perm\":{}}}\n", json_text(o.topic), o.queues, o.queues, o.perm);
+    else say("topic {} with {} queues, perm {}\n", o.topic, o.queues, o.perm);
     return int{kDone};
   });
 }
 
 int delete_topic(const TopicOptions& o) {
   if (o.is_dry_run) {
-    fmt::print("would delete topic {} and make its messages unreadable\n", o.topic);
+    say("would delete topic {} and make its messages unreadable\n", o.topic);
     return kDone;
   }
   if (!o.is_yes) {
@@ -54,20 +54,20 @@ int delete_topic(const TopicOptions& o) {
     if (answer != "y" && answer != "yes") return complain(kFailed, "not deleted");
   }
   return ask<reply::Ok>(o, [&o] { return Command(command::DeleteTopic{o.topic}); }, [&](const reply::Ok&) {
-    fmt::print("topic {} deleted\n", o.topic);
+    say("topic {} deleted\n", o.topic);
     return int{kDone};
   });
 }
 
 void print_topic(const TopicConfig& t, bool is_json) {
-  if (is_json) fmt::print("{{\"topic\":{},\"readQueueNums\":{},\"writeQueueNums\":{},\"perm\":{}}}\n", json_text(t.name), t.read_queues, t.write_queues, t.perm);
-  else fmt::print("{:<40} {:>6} {:>6} {:>4}\n", t.name, t.read_queues, t.write_queues, t.perm);
+  if (is_json) say("{{\"topic\":{},\"readQueueNums\":{},\"writeQueueNums\":{},\"perm\":{}}}\n", json_text(t.name), t.read_queues, t.write_queues, t.perm);
+  else say("{:<40} {:>6} {:>6} {:>4}\n", t.name, t.read_queues, t.write_queues, t.perm);
 }
 
 int list_topics(const TopicOptions& o) {
   ClientHost client(o.name_servers);
   if (std::string why; !client.is_reachable(why)) return complain(kNotConnected, why);
-  if (!o.is_json) fmt::print("{:<40} {:>6} {:>6} {:>4}\n", "TOPIC", "READ", "WRITE", "PERM");
+  if (!o.is_json) say("{:<40} {:>6} {:>6} {:>4}\n", "TOPIC", "READ", "WRITE", "PERM");
   std::string after;
   while (true) {
     const Reply reply = client.call([after] { return Command(command::ListTopics{after, 1000}); });
@@ -85,13 +85,13 @@ int list_topics(const TopicOptions& o) {
 int describe_topic(const TopicOptions& o) {
   return ask<reply::Topic>(o, [&o] { return Command(command::DescribeTopic{o.topic}); }, [&](const reply::Topic& t) {
     if (o.is_json) {
-      fmt::print("{{\"topic\":{},\"readQueueNums\":{},\"writeQueueNums\":{},\"perm\":{},\"queues\":[", json_text(t.config.name), t.config.read_queues, t.config.write_queues, t.config.perm);
+      say("{{\"topic\":{},\"readQueueNums\":{},\"writeQueueNums\":{},\"perm\":{},\"queues\":[", json_text(t.config.name), t.config.read_queues, t.config.write_queues, t.config.perm);
       for (size_t i = 0; i < t.queues.size(); ++i)
-        fmt::print("{}{{\"queueId\":{},\"minOffset\":{},\"maxOffset\":{}}}", i == 0 ? "" : ",", t.queues[i].queue_id, t.queues[i].min, t.queues[i].max);
-      fmt::print("]}}\n");
+        say("{}{{\"queueId\":{},\"minOffset\":{},\"maxOffset\":{}}}", i == 0 ? "" : ",", t.queues[i].queue_id, t.queues[i].min, t.queues[i].max);
+      say("]}}\n");
     } else {
-      fmt::print("topic {}  read queues {}  write queues {}  perm {}\n{:>6} {:>16} {:>16}\n", t.config.name, t.config.read_queues, t.config.write_queues, t.config.perm, "QUEUE", "MIN", "MAX");
-      for (const reply::TopicQueue& q : t.queues) fmt::print("{:>6} {:>16} {:>16}\n", q.queue_id, q.min, q.max);
+      say("topic {}  read queues {}  write queues {}  perm {}\n{:>6} {:>16} {:>16}\n", t.config.name, t.config.read_queues, t.config.write_queues, t.config.perm, "QUEUE", "MIN", "MAX");
+      for (const reply::TopicQueue& q : t.queues) say("{:>6} {:>16} {:>16}\n", q.queue_id, q.min, q.max);
     }
     return int{kDone};
   });
@@ -100,10 +100,10 @@ int describe_topic(const TopicOptions& o) {
 int show_messages(const TopicOptions& o, const reply::Messages& found) {
   const bool is_whole = for_each_record(found.records, [&](const RecordView& r) {
     if (o.is_json)
-      fmt::print("{{\"msgId\":\"{}\",\"topic\":{},\"queueId\":{},\"queueOffset\":{},\"storeTimestamp\":{},\"body\":{}}}\n", message_id(r.message.store_host, r.place.physical), json_text(r.message.topic),
+      say("{{\"msgId\":\"{}\",\"topic\":{},\"queueId\":{},\"queueOffset\":{},\"storeTimestamp\":{},\"body\":{}}}\n", message_id(r.message.store_host, r.place.physical), json_text(r.message.topic),
                  r.message.queue_id, r.place.queue, r.place.stored.ms, json_text(as_text(r.message.body)));
     else
-      fmt::print("{} {} queue {} offset {} {}\n", message_id(r.message.store_host, r.place.physical), r.message.topic, r.message.queue_id, r.place.queue, as_text(r.message.body));
+      say("{} {} queue {} offset {} {}\n", message_id(r.message.store_host, r.place.physical), r.message.topic, r.message.queue_id, r.place.queue, as_text(r.message.body));
   });
   return is_whole ? int{kDone} : complain(kFailed, "a record does not parse or has a wrong checksum");
 }
@@ -124,7 +124,7 @@ int show_status(const TopicOptions& o) {
       const auto& [name, value] = status.values[i];
       out += o.is_json ? fmt::format("{}{}:{}", i == 0 ? "" : ",", json_text(name), json_text(value)) : fmt::format("{:<28} {}\n", name, value);
     }
-    fmt::print("{}{}", out, o.is_json ? "}\n" : "");
+    say("{}{}", out, o.is_json ? "}\n" : "");
     return int{kDone};
   });
 }
@@ -145,7 +145,7 @@ void add_topic(CLI::App& app, Run& run) {
   auto options = std::make_shared<TopicOptions>();
   CLI::App* create = add_verb(noun, "create", "create a topic, or change its queues and permissions", options, create_topic, run);
   create->add_option("topic", options->topic, "topic")->required();
-  create->add_option("-q,--queues", options->queues, "read and write queues")->check(CLI::Range(1, 65'536));
+  create->add_option("-q,--queues", options->queues, "read and write queues")->check(CLI::Range(1, 1024));
   create->add_option("--perm", options->perm, "2 write, 4 read, 6 both")->check(CLI::IsMember({2, 4, 6}));
   add_verb(noun, "list", "all topics", options, list_topics, run);
   add_verb(noun, "describe", "queues and offsets of a topic", options, describe_topic, run)->add_option("topic", options->topic, "topic")->required();
