@@ -142,6 +142,7 @@ real_stage() {
   check diskfull bash tests/real/diskfull.sh
   check start python3 tests/real/start.py
   check residence bash tests/real/residence.sh 128 30
+  check badinput python3 tests/real/badinput.py
   check quickstart bash cmd/quickstart.sh
   check quickstart_self_test quickstart_self_test
   end
