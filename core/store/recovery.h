@@ -48,8 +48,10 @@ class Recovery {
   void enter(Ctx& ctx, Stage stage);
   void adopt_log(Ctx& ctx, std::vector<FileEntry> files);
   void refuse(Ctx& ctx, Errc code, std::string sentence);
+  void report_rot(Ctx& ctx, Range hole, std::string_view why);
   // A window of the log is Ready at `at`: its bytes. Empty: it is being fetched (or unreadable: is_unreadable_).
   Bytes window(Ctx& ctx, uint64_t at, uint64_t bytes_wanted);
+  // --- the end of the log (recovery.cc) ------------------------------------------------------------------------------------------------
   void open(Ctx& ctx);
   void begin_scan(Ctx& ctx);
   void mark(Ctx& ctx);
@@ -63,6 +65,7 @@ class Recovery {
   void store_again(Ctx& ctx);
   void flush_found(Ctx& ctx);
   void stamp(Ctx& ctx);
+  // --- what is derived from it (recovery_load.cc) ---------------------------------------------------------------------------------------
   void load(Ctx& ctx);
   void fold(Ctx& ctx);
   void catch_up(Ctx& ctx);
