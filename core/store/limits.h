@@ -8,7 +8,6 @@
 namespace fulmar::limits {
 
 inline constexpr uint64_t kPageBytes = 4096;
-inline constexpr uint64_t kLogFileBytesMin = 64 * 1024;
 inline constexpr uint64_t kPrepareStepBytes = 2ull << 20;         // decision 1
 inline constexpr uint64_t kPrepareAheadMin = 2ull << 20;          // before the first append
 inline constexpr uint64_t kPrepareAheadIdle = 8ull << 20;
@@ -27,9 +26,8 @@ inline constexpr uint64_t kPendingKeysRound = 1u << 17;
 inline constexpr int kQueueFilesBusyMax = 64;                     // queues mapping, preparing or flushing at one moment
 inline constexpr int kQueueFilesMappedMax = 1024;
 inline constexpr Duration kQueueIdle = Duration::seconds(10);     // then its file is unmapped
-inline constexpr uint32_t kGateRepliesMax = 1u << 18;
 inline constexpr uint32_t kPropertyBytesMax = 32'767;
-inline constexpr uint32_t kTopicBytesMax = 127, kRetryTopicBytesMax = 255;
+inline constexpr uint32_t kRetryTopicBytesMax = 255;
 inline constexpr uint32_t kRecordOverheadMax = 65'536;            // record <= maxMessageSize + this (store.md 12)
 inline constexpr uint32_t kTopicCountMax = 1u << 20;
 inline constexpr uint32_t kGroupOffsetsMax = 1u << 21;
