@@ -2,6 +2,7 @@
 // java.lang.String.hashCode over UTF-16 code units, for tag codes and index keys: h = 31 h + unit, wrapping at 32 bits, signed.
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace fulmar {
@@ -14,6 +15,17 @@ inline int32_t java_hash(std::string_view text) {
   const auto at = [&](size_t k) { return static_cast<uint8_t>(text[k]); };
   const auto follows = [&](size_t k) { return k < text.size() && (at(k) & 0xC0) == 0x80; };
   while (i < text.size()) {
+    // Eight plain bytes at once: the chain of multiplications is what costs.
+    if (i + 8 <= text.size()) {
+      uint64_t eight = 0;
+      std::memcpy(&eight, text.data() + i, 8);
+      if ((eight & 0x8080808080808080u) == 0) {
+        constexpr uint32_t p2 = 31u * 31, p3 = p2 * 31, p4 = p3 * 31, p5 = p4 * 31, p6 = p5 * 31, p7 = p6 * 31, p8 = p7 * 31;
+        h = h * p8 + (at(i) * p7 + at(i + 1) * p6 + at(i + 2) * p5 + at(i + 3) * p4) + (at(i + 4) * p3 + at(i + 5) * p2 + at(i + 6) * 31u + at(i + 7));
+        i += 8;
+        continue;
+      }
+    }
     const uint32_t c = at(i);
     if (c < 0x80) { unit(c); i += 1; }
     else if (c >= 0xC2 && c < 0xE0 && follows(i + 1)) { unit(((c & 0x1F) << 6) | (at(i + 1) & 0x3Fu)); i += 2; }

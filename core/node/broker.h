@@ -73,7 +73,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   void on_send(Ctx& ctx, const Asker& asker, const command::SendMessage& c);
   void on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatch& c);
   std::optional<Refusal> find_target(Ctx& ctx, std::string_view topic, int32_t queue_id, uint32_t sys_flag, Target& target);
-  std::optional<Refusal> check_message(Bytes body, Bytes properties) const;
+  std::optional<Refusal> check_message(Bytes body, Bytes properties, bool& waits) const;
   std::optional<Refusal> check_gate(const AckGate& gate) const;
   Message message_for(const Asker& asker, const Target& target, uint32_t sys_flag, Wall born);
   const Hosts& hosts_of(const Asker& asker);

@@ -7,12 +7,17 @@
 namespace fulmar {
 
 namespace {
-// A wish for later delivery that nobody here would keep; storing the message as an ordinary one would deliver it at once.
-std::optional<std::string_view> delay_property(Bytes properties) {
-  std::optional<std::string_view> out;
+// What a send's properties ask of the broker, in one pass.
+struct Wishes {
+  bool waits = true;                            // WAIT is not "false"; of equal names the last counts
+  std::optional<std::string_view> delay;        // a later delivery that nobody here would keep; stored as an ordinary message it would come at once
+};
+Wishes wishes_of(Bytes properties) {
+  Wishes out;
   property::for_each(properties, [&](std::string_view name, std::string_view value) {
+    if (name.front() == 'W' && name == property::kWait) out.waits = value != "false";
     if (name.front() != 'D' && name.front() != 'T') return;
-    if ((name == "DELAY" && value != "0") || name == "TIMER_DELAY_SEC" || name == "TIMER_DELAY_MS" || name == "TIMER_DELIVER_MS") out = name;
+    if ((name == "DELAY" && value != "0") || name == "TIMER_DELAY_SEC" || name == "TIMER_DELAY_MS" || name == "TIMER_DELIVER_MS") out.delay = name;
   });
   return out;
 }
@@ -51,14 +56,16 @@ std::optional<Refusal> Broker::find_target(Ctx& ctx, std::string_view topic, int
   return std::nullopt;
 }
 
-std::optional<Refusal> Broker::check_message(Bytes body, Bytes properties) const {
+std::optional<Refusal> Broker::check_message(Bytes body, Bytes properties, bool& waits) const {
   if (body.empty()) return Refusal{Code::MessageIllegal, "the body is empty", "body 0 bytes", 0};
   if (body.size() > config_.body_bytes_max)
     return Refusal{Code::MessageIllegal, "the body is too large", fmt::format("body {} bytes, maxMessageSize {}", body.size(), config_.body_bytes_max), 0};
   if (properties.size() > limits::kPropertyBytesMax)
     return Refusal{Code::MessageIllegal, "the properties are too large", fmt::format("properties {} bytes, at most {}", properties.size(), limits::kPropertyBytesMax), 0};
-  if (const auto name = delay_property(properties))
-    return Refusal{Code::MessageIllegal, "delayed messages are not supported by this version", fmt::format("property {}", *name), 0};
+  const Wishes wishes = wishes_of(properties);
+  if (wishes.delay)
+    return Refusal{Code::MessageIllegal, "delayed messages are not supported by this version", fmt::format("property {}", *wishes.delay), 0};
+  waits = wishes.waits;
   return std::nullopt;
 }
 
@@ -73,7 +80,8 @@ std::optional<Refusal> Broker::check_gate(const AckGate& gate) const {
 
 void Broker::on_send(Ctx& ctx, const Asker& asker, const command::SendMessage& c) {
   Target target;
-  if (auto refusal = check_message(c.body, c.properties)) return refuse(ctx, asker, std::move(*refusal));
+  bool waits = true;
+  if (auto refusal = check_message(c.body, c.properties, waits)) return refuse(ctx, asker, std::move(*refusal));
   if (auto refusal = check_gate(gate_)) return refuse(ctx, asker, std::move(*refusal));
   if (auto refusal = find_target(ctx, c.topic, c.queue_id, c.sys_flag, target)) return refuse(ctx, asker, std::move(*refusal));
   Message message = message_for(asker, target, c.sys_flag, c.born);
@@ -84,7 +92,7 @@ void Broker::on_send(Ctx& ctx, const Asker& asker, const command::SendMessage& c
   const Result<Appended> appended = store_.append(ctx, message);
   if (!appended) return refuse(ctx, asker, store_.refusal(appended.error()));
   totals_.put_bytes += c.body.size();
-  on_stored(ctx, asker, *appended, message, 1, property::find(c.properties, property::kWait) != "false");
+  on_stored(ctx, asker, *appended, message, 1, waits);
 }
 
 void Broker::on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatch& c) {
@@ -98,11 +106,12 @@ void Broker::on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatc
   for (Bytes rest = c.packed; !rest.empty();) {
     Result<BatchItem> item = next_batch_item(rest);
     if (!item) return refuse(ctx, asker, {Code::MessageIllegal, item.error().detail, fmt::format("item {}", batch_.size()), 0});
-    if (auto refusal = check_message(item->body, item->properties)) {
+    bool waits = true;
+    if (auto refusal = check_message(item->body, item->properties, waits)) {
       refusal->measured += fmt::format(", item {}", batch_.size());
       return refuse(ctx, asker, std::move(*refusal));
     }
-    is_waiting = is_waiting || property::find(item->properties, property::kWait) != "false";
+    is_waiting = is_waiting || waits;
     body_bytes += item->body.size();
     batch_.push_back(*item);
   }

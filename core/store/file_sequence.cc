@@ -64,11 +64,13 @@ void FileSequence::begin_writing(uint64_t end) {
 }
 
 std::optional<size_t> FileSequence::find(uint64_t offset) const {
+  // Whoever asks mostly asks again for the same file: the writer's.
+  if (last_found_ < files_.size() && offset >= files_[last_found_].start && offset < files_[last_found_].end()) return last_found_;
   const auto after = std::upper_bound(files_.begin(), files_.end(), offset, [](uint64_t o, const File& f) { return o < f.start; });
   if (after == files_.begin()) return std::nullopt;
   const size_t index = static_cast<size_t>(after - files_.begin()) - 1;
   if (offset >= files_[index].end()) return std::nullopt;
-  return index;
+  return last_found_ = index;
 }
 
 // The faster the writer, the further ahead: about a quarter of a second of what the last second brought.

@@ -83,6 +83,7 @@ class FileSequence {
   std::vector<File> files_;
   uint64_t next_start_ = 0;
   uint64_t prepared_to_ = 0;
+  mutable size_t last_found_ = 0;
   bool is_writing_ = false, is_advancing_ = false;
   std::optional<Error> blocked_, map_error_;
   bool is_failing_ = false;                  // said so, once, until something was prepared again

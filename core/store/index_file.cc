@@ -115,8 +115,11 @@ bool Index::apply(Ctx&, const RecordView& record) {
   if (!impl.options.is_enabled || (message.sys_flag & sys_flag::kTransactionMask) == sys_flag::kRollback) return true;
   // Offered again because somebody else was full.
   if (impl.applied && record.place.physical <= *impl.applied) return true;
-  const std::optional<std::string_view> unique = property::find(message.properties, property::kUniqueKey);
-  const std::optional<std::string_view> keys = property::find(message.properties, property::kKeys);
+  std::optional<std::string_view> unique, keys;
+  property::for_each(message.properties, [&](std::string_view name, std::string_view value) {
+    if (name == property::kUniqueKey) unique = value;
+    else if (name == property::kKeys) keys = value;
+  });
   if ((unique || keys) && impl.pending.size() >= limits::kPendingKeysMax) return false;
   const auto add = [&](std::string_view key) {
     impl.scratch.assign(message.topic).append(1, '#').append(key);
