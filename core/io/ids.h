@@ -8,7 +8,7 @@
 
 namespace fulmar {
 
-using ConnId = Id<struct ConnTag>;            // given by the driver, never used twice in the life of a node
+using ConnId = Id<struct ConnTag>;            // given by the driver, rising, never used twice in the life of a node
 using Port = Id<struct PortTag, uint8_t>;     // a listener, named by the node that asks for it
 using FileId = Id<struct FileTag>;            // given by the driver, never used twice in the life of a node
 using CallId = Id<struct CallTag>;            // given by the host with Told; tell() answers to it

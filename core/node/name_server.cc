@@ -114,7 +114,7 @@ void NameServer::on_listening(Ctx& ctx, const Listening& listening) {
 
 void NameServer::on_told(Ctx& ctx, const Told& told) {
   const auto* stop = std::get_if<command::Stop>(&told.command);
-  if (stop == nullptr) return ctx.out.tell(told.call, answer(ctx, told.command, {}));
+  if (stop == nullptr) return ctx.out.tell(told.call, answer(ctx, told.command, {}, {}));
   if (state_ == State::Draining || state_ == State::Stopped) return ctx.out.tell(told.call, reply::Ok{});
   state_ = State::Draining;
   stop_call_ = told.call;
@@ -155,16 +155,16 @@ void NameServer::drain(Ctx& ctx) {
 void NameServer::on_request(Ctx& ctx, const RequestRef& from, const Command& command) {
   const Peer* peer = endpoint_.peer(from.conn);
   CHECK(peer != nullptr);
-  endpoint_.reply(from, answer(ctx, command, peer->remote.host));
+  endpoint_.reply(from, answer(ctx, command, peer->remote.host, from.conn));
 }
 
-Reply NameServer::answer(Ctx& ctx, const Command& command, std::string_view peer_host) {
+Reply NameServer::answer(Ctx& ctx, const Command& command, std::string_view peer_host, ConnId from) {
   if (const auto* c = std::get_if<command::QueryRoute>(&command)) return registry_.route(c->topic);
-  if (const auto* c = std::get_if<command::RegisterBroker>(&command)) return register_broker(ctx, *c, peer_host);
+  if (const auto* c = std::get_if<command::RegisterBroker>(&command)) return register_broker(ctx, *c, peer_host, from);
   if (const auto* c = std::get_if<command::ListTopics>(&command)) return registry_.topics(c->after, std::min(c->count_max, 1000));
   if (std::holds_alternative<command::GetStatus>(command)) return status(ctx.now);
   if (const auto* c = std::get_if<command::UnregisterBroker>(&command)) {
-    if (registry_.unregister_broker(*c)) ctx.trace.note(BrokerUnregistered{c->broker_id, c->broker_name});
+    if (registry_.unregister_broker(*c, from)) ctx.trace.note(BrokerUnregistered{c->broker_id, c->broker_name});
     return reply::Ok{};
   }
   Refusal refusal;
@@ -174,9 +174,9 @@ Reply NameServer::answer(Ctx& ctx, const Command& command, std::string_view peer
   return refusal;
 }
 
-Reply NameServer::register_broker(Ctx& ctx, const command::RegisterBroker& c, std::string_view peer_host) {
+Reply NameServer::register_broker(Ctx& ctx, const command::RegisterBroker& c, std::string_view peer_host, ConnId from) {
   ++registrations_;
-  Registry::Outcome outcome = registry_.register_broker(c, peer_host, ctx.now.monotonic);
+  Registry::Outcome outcome = registry_.register_broker(c, peer_host, ctx.now.monotonic, from);
   switch (outcome.news) {
     case Registry::News::None: break;
     case Registry::News::NewBroker:

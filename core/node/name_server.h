@@ -32,8 +32,8 @@ class NameServer final : public Node, private RequestHandler {
   void on_connection_closed(Ctx&, ConnId) override {}  // a broker lives until it expires, not as long as its connection
 
   // `peer_host` is empty when the host asks.
-  Reply answer(Ctx& ctx, const Command& command, std::string_view peer_host);
-  Reply register_broker(Ctx& ctx, const command::RegisterBroker& c, std::string_view peer_host);
+  Reply answer(Ctx& ctx, const Command& command, std::string_view peer_host, ConnId from);
+  Reply register_broker(Ctx& ctx, const command::RegisterBroker& c, std::string_view peer_host, ConnId from);
   reply::Status status(const Moment& now) const;
   void fire_timers(Ctx& ctx);
   void expire(Ctx& ctx);

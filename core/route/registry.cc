@@ -45,7 +45,7 @@ Registry::Instance* Registry::find(std::string_view broker_name, BrokerId id) {
   return instance == broker->second.instances.end() ? nullptr : &instance->second;
 }
 
-Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, std::string_view peer_host, Monotonic now) {
+Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, std::string_view peer_host, Monotonic now, ConnId from) {
   const std::string_view host = c.host.empty() ? peer_host : c.host;
   const size_t longest = std::max({c.cluster.size(), c.broker_name.size(), host.size()});
   if (c.broker_name.empty() || host.empty()) return refused(Code::InvalidParameter, "a broker has a name and a host", {}, 0);
@@ -61,7 +61,7 @@ Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, st
   if (!c.is_complete) {
     const bool is_same = known != nullptr && known->topics_version == c.topics_version && known->address == address;
     SOMETIMES("route: a heartbeat for a table that we do not have", !is_same);
-    if (is_same) known->last_word = now;
+    if (is_same) known->last_word = now, known->from = std::max(known->from, from);
     return {reply::Registered{c.topics_version, !is_same}, News::None};
   }
 
@@ -82,6 +82,7 @@ Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, st
   if (known == nullptr) ++broker_count_;
   instance.address = std::move(address);
   instance.last_word = now;
+  instance.from = std::max(instance.from, from);
   instance.topics_version = c.topics_version;
   set_topics(instance, sorted_once(c.topics));
   return {reply::Registered{c.topics_version, false}, news};
@@ -105,11 +106,14 @@ void Registry::remove(std::map<std::string, Broker, std::less<>>::iterator broke
   if (broker->second.instances.empty()) brokers_.erase(broker);
 }
 
-bool Registry::unregister_broker(const command::UnregisterBroker& c) {
+bool Registry::unregister_broker(const command::UnregisterBroker& c, ConnId from) {
   const auto broker = brokers_.find(c.broker_name);
   if (broker == brokers_.end()) return false;
   const auto instance = broker->second.instances.find(c.broker_id);
   if (instance == broker->second.instances.end()) return false;
+  const bool is_late = from < instance->second.from;
+  SOMETIMES("route: a broker's goodbye comes after its next registration", is_late);
+  if (is_late && !MUTANT(RegistryTakesLateGoodbye)) return false;
   remove(broker, instance);
   return true;
 }

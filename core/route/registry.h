@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/time.h"
+#include "core/io/ids.h"
 #include "core/model/command.h"
 
 namespace fulmar {
@@ -37,9 +38,11 @@ class Registry {
 
   // `peer_host`: where the registration came from, used when the broker names no host. Answers Registered, with needs_topics when this
   // was a heartbeat for a table or an address that we do not know; else a refusal: INVALID_PARAMETER, SYSTEM_BUSY.
-  Outcome register_broker(const command::RegisterBroker& c, std::string_view peer_host, Monotonic now);
-  // False when nobody of that name and id was there.
-  bool unregister_broker(const command::UnregisterBroker& c);
+  // `from`: the connection that it came on.
+  Outcome register_broker(const command::RegisterBroker& c, std::string_view peer_host, Monotonic now, ConnId from = {});
+  // False when nobody of that name and id was there, or was heard of on a younger connection: the goodbye of a broker's former life may
+  // come when the present one is known already.
+  bool unregister_broker(const command::UnregisterBroker& c, ConnId from = {});
   // Takes out everybody whose last word is at least `expiry` old, and names them.
   std::vector<Gone> expire(Monotonic now);
   // When expire() will next find somebody; never() when there is nobody.
@@ -57,6 +60,7 @@ class Registry {
   struct Instance {
     std::string address;                  // "host:port"
     Monotonic last_word;
+    ConnId from;                          // the youngest connection that it was heard on
     uint64_t topics_version = 0;
     std::vector<TopicConfig> topics;      // by name, each once
   };

@@ -109,6 +109,18 @@ TEST(Registry, UnregisteringTakesTheIdOnly) {
   EXPECT_EQ(r.broker_count(), 1u);
 }
 
+TEST(Registry, AGoodbyeOfAFormerLifeComesTooLate) {
+  Registry r;
+  command::UnregisterBroker c;
+  c.broker_name = "a";
+  (void)r.register_broker(broker("a", 0, 1, {}), "h", at_s(0), ConnId(1));
+  (void)r.register_broker(broker("a", 0, 1, {}), "h", at_s(1), ConnId(2));
+  EXPECT_FALSE(r.unregister_broker(c, ConnId(1)));
+  EXPECT_EQ(r.broker_count(), 1u);
+  EXPECT_TRUE(r.unregister_broker(c, ConnId(2)));
+  EXPECT_EQ(r.broker_count(), 0u);
+}
+
 TEST(Registry, FullIsARefusal) {
   RegistryLimits limits;
   limits.brokers_max = 1;
