@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kSecondsPerSeedMax = 60;
 constexpr uint64_t kRememberedMin = 20;    // fewer bugs with a killing seed are no test of the oracles
+constexpr std::string_view kUnitTest = "unit";   // instead of an oracle: nothing to hunt here
 constexpr size_t kKillersMax = 3;          // remembered for each bug: a change of the core moves what a seed does
 
 struct Killer { std::string profile; Seed seed; std::string oracle; };
@@ -131,8 +132,10 @@ bool write_killers(const std::string& path, const std::map<std::string, std::vec
 
 int mutants_verb(const MutantsOptions& options) {
   std::vector<mutants::Description> all;
+  size_t left_to_unit_tests = 0;
   for (const mutants::Description& m : mutants::all()) {
-    if (std::string(m.name).find(options.only) != std::string::npos) all.push_back(m);
+    if (std::string_view(m.oracle) == kUnitTest) ++left_to_unit_tests;
+    else if (std::string(m.name).find(options.only) != std::string::npos) all.push_back(m);
   }
   if (all.empty()) return std::fprintf(stderr, "no mutant has '%s' in its name\n", options.only.c_str()), kWrongUsage;
   std::map<std::string, std::vector<Killer>> killers = read_killers(options.file);
@@ -157,7 +160,7 @@ int mutants_verb(const MutantsOptions& options) {
                 hunts.push_back(std::move(hunted));
               });
   if (options.is_json) std::printf("%s\n", nlohmann::json(hunts).dump().c_str());
-  else std::printf("mutants %zu, killed by the named oracle %lu, missed %lu\n", hunts.size(), static_cast<unsigned long>(killed), static_cast<unsigned long>(missed));
+  else std::printf("mutants %zu (and %zu left to unit tests), killed by the named oracle %lu, missed %lu\n", hunts.size(), left_to_unit_tests, static_cast<unsigned long>(killed), static_cast<unsigned long>(missed));
   if (options.is_updating) {
     remember(killers, hunts);
     if (!write_killers(options.file, killers)) return std::fprintf(stderr, "%s cannot be written\n", options.file.c_str()), kFailed;

@@ -152,10 +152,13 @@ void ConsumeQueues::Impl::retire(QueueState& q) {
   q.cursor = first_index(file_start(q.max));
 }
 
-void ConsumeQueues::retire_topic(Ctx&, std::string_view topic) {
+void ConsumeQueues::retire_topic(Ctx&, std::string_view topic, PhysicalOffset end) {
   const auto it = impl_->topics.find(topic);
   if (it == impl_->topics.end()) return;
-  for (const auto& [id, index] : it->second.queues) impl_->retire(*impl_->queues[index]);
+  for (const auto& [id, index] : it->second.queues) {
+    impl_->queues[index]->removable_at = end;
+    impl_->retire(*impl_->queues[index]);
+  }
 }
 
 void ConsumeQueues::begin_queue_at(std::string_view topic, QueueId queue, QueueOffset first) {

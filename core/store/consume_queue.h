@@ -59,8 +59,9 @@ class ConsumeQueues : public Derived {
   // After catch-up: appends go on where dispatch ended.
   void begin_appending();
   QueueRange range(std::string_view topic, QueueId queue) const;   // {0, 0} when unknown
-  // Makes all entries of the topic invisible and its files go away; offsets go on where they were.
-  void retire_topic(Ctx& ctx, std::string_view topic);
+  // Makes all entries of the topic invisible and its files go away; offsets go on where they were. The files stay until the log is flushed
+  // to `end`, the end of the record that says so: a crash that takes the record must find them.
+  void retire_topic(Ctx& ctx, std::string_view topic, PhysicalOffset end);
   // From the fold of retired topics: nothing below `first` is seen, now or when dispatch brings it again; appends go on there.
   void begin_queue_at(std::string_view topic, QueueId queue, QueueOffset first);
   uint64_t entry_count() const;                     // Σ (max - min) over all queues

@@ -138,7 +138,9 @@ void ConsumeQueues::Impl::pump_removals(Ctx& ctx) {
     const FileKey key = removals.front();
     removals.pop_front();
     const auto it = open_files.find(key);
-    if (it != open_files.end() && it->second.busy != 0) {
+    const bool is_early = queues[key.queue]->removable_at > watermarks.flushed;
+    SOMETIMES("store: the files of a deleted topic wait for the flush of its deletion", is_early);
+    if ((is_early && !MUTANT(QueueFilesRemovedEarly)) || (it != open_files.end() && it->second.busy != 0)) {
       removals.push_back(key);   // its answers come home first
       continue;
     }

@@ -30,6 +30,7 @@ struct QueueState {
   Monotonic lost_until;             // a file could not be mapped for readers: not tried again before
   uint32_t life = 0;                // counts up when its files are thrown away: answers from before mean nothing
   uint32_t removing = 0;            // files on their way out: nothing is opened before they are gone
+  PhysicalOffset removable_at;      // they go once the log is flushed so far
   bool is_dirty = false;            // in Impl::dirty
   bool is_working = false;          // in a round
   bool is_asked = false;            // the writer's (or the load's) one ticket is out

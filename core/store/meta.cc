@@ -94,7 +94,7 @@ Result<Appended> Meta::remove_topic(Ctx& ctx, std::string_view topic) {
   BodyWriter body;
   put_removal(body, topic, list);
   FULMAR_TRY(const Appended appended, log_.append_meta(ctx, body.bytes()));
-  queues_.retire_topic(ctx, topic);
+  queues_.retire_topic(ctx, topic, appended.end);
   take_removal(topic, std::move(list), appended.begin);
   return appended;
 }

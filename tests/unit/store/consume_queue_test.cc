@@ -213,7 +213,7 @@ TEST(ConsumeQueues, ARetiredTopicLosesItsFilesAndKeepsItsOffsets) {
   world.dispatch();
   world.begin_round();                                       // in the middle of its work
   world.turn();
-  world.step([&](Ctx& ctx) { world.queues->retire_topic(ctx, "t"); });
+  world.step([&](Ctx& ctx) { world.queues->retire_topic(ctx, "t", PhysicalOffset(0)); });
   EXPECT_EQ(world.queues->range("t", QueueId(0)).min, QueueOffset(10));
   EXPECT_EQ(world.queues->entry_count(), 1u);
   for (int i = 0; i < 3; ++i) world.append("t", 0);
@@ -225,7 +225,7 @@ TEST(ConsumeQueues, ARetiredTopicLosesItsFilesAndKeepsItsOffsets) {
   const Bytes file = world.driver.contents(world.path("t", 0, 0));
   EXPECT_EQ(decode_queue_entry(file.subspan(9 * 20, 20)).bytes, kPreBlankBytes);
   EXPECT_EQ(decode_queue_entry(file.subspan(10 * 20, 20)).at, world.records[11].at);
-  world.step([&](Ctx& ctx) { world.queues->retire_topic(ctx, "t"); });
+  world.step([&](Ctx& ctx) { world.queues->retire_topic(ctx, "t", PhysicalOffset(0)); });
   world.round();
   EXPECT_FALSE(world.driver.exists(world.path("t", 0, 0)));
   world.driver.crash({0, 1});
@@ -234,6 +234,26 @@ TEST(ConsumeQueues, ARetiredTopicLosesItsFilesAndKeepsItsOffsets) {
   world.queues->begin_queue_at("t", QueueId(0), QueueOffset(13));
   world.queues->begin_appending();
   EXPECT_EQ(world.queues->next_offset("t", QueueId(0)), QueueOffset(13));
+}
+
+// A power cut may take the record that deletes the topic; then its queue must still be there.
+TEST(ConsumeQueues, TheFilesOfARetiredTopicWaitForTheFlushOfItsDeletion) {
+  QueueWorld world(Seed{5});
+  world.load();
+  for (int i = 0; i < 10; ++i) world.append("t", 0);
+  world.dispatch();
+  world.round();
+  const PhysicalOffset end = world.records.back().at + ByteCount(1'000);
+  world.step([&](Ctx& ctx) { world.queues->retire_topic(ctx, "t", end); });
+  world.begin_round();
+  world.settle();
+  EXPECT_FALSE(world.queues->is_round_done());
+  EXPECT_TRUE(world.driver.exists(world.path("t", 0, 0)));
+  world.watermarks.flushed = end;
+  world.step([&](Ctx& ctx) { world.queues->pump(ctx); });
+  world.settle();
+  EXPECT_TRUE(world.queues->is_round_done());
+  EXPECT_FALSE(world.driver.exists(world.path("t", 0, 0)));
 }
 
 TEST(ConsumeQueues, StrayFilesAreNotedAndMissingOnesBuiltAgain) {
