@@ -12,7 +12,8 @@ namespace {
 
 constexpr uint64_t kAppended = hash_text("Appended"), kFlushed = hash_text("Flushed"), kMessageAcked = hash_text("MessageAcked"),
                    kPossibleLoss = hash_text("PossibleLoss"), kRecovered = hash_text("Recovered"), kRotFound = hash_text("RotFound"),
-                   kBrokerServing = hash_text("BrokerServing"), kRoundDone = hash_text("RoundDone"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap");
+                   kBrokerServing = hash_text("BrokerServing"), kRoundDone = hash_text("RoundDone"), kRebuildDerived = hash_text("RebuildDerived"),
+                   kQueuesRebuilt = hash_text("QueuesRebuilt"), kIndexRebuilt = hash_text("IndexRebuilt"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap");
 
 std::vector<std::string> keys_of(const StoredRecord& record) {
   std::vector<std::string> keys;
@@ -25,6 +26,21 @@ std::vector<std::string> keys_of(const StoredRecord& record) {
     rest.remove_prefix(end + 1);
   }
   return keys;
+}
+
+// The topic that a record about topics and offsets makes or deletes with its first item: version, then per item kind, bytes, name (u16 and
+// text) and more. Empty: it changes offsets.
+std::string changed_topic(Bytes bytes) {
+  constexpr uint8_t kTopicSet = 1, kTopicRemoved = 2;
+  const RecordOutcome outcome = read_stored_record(bytes);
+  if (outcome.kind != RecordOutcome::Kind::Record) return {};
+  Reader body(outcome.record.body);
+  body.skip(1);
+  const uint8_t kind = body.u8();
+  body.skip(4);
+  const uint16_t name_bytes = body.u16();
+  const std::string name(body.text(name_bytes));
+  return body.ok() && (kind == kTopicSet || kind == kTopicRemoved) ? name : std::string();
 }
 
 }  // namespace
@@ -42,7 +58,14 @@ Court::Court(World& world, const Scenario& scenario) : world_(world), scenario_(
     stability_.add_broker(plan.name, facts.geometry.is_sync);
     brokers_.push_back(std::move(facts));
   }
-  if (scenario.oracles.checks_wire) wire_ = std::make_unique<WireWatch>(answers_);
+  if (scenario.oracles.checks_wire) wire_ = std::make_unique<WireWatch>(
+      answers_, WireWatch::TopicEvents{[this](Life who, const std::string& topic) {
+                                         BrokerFacts* b = broker_at(who.node);
+                                         return b == nullptr ? 0 : b->topic_changes[topic].size();
+                                       },
+                                       [this](Life who, const std::string& topic, size_t change, const Reply& reply) {
+                                         if (const BrokerFacts* b = broker_at(who.node)) check_topic_answer(*b, topic, change, reply);
+                                       }});
 }
 Court::~Court() = default;
 
@@ -102,6 +125,27 @@ void Court::settled(const std::vector<MessageId>& ids, Fate fate) {
   }
 }
 
+void Court::hurt(const QueueKey& queue, int64_t offset) {
+  broker(queue.broker)->is_hurt = true;
+  hurt_queues_.insert(queue);
+  for (const SentMessage& m : ledger_.all()) {
+    if (m.queue == queue && m.queue_offset >= offset) ledger_.find(m.id)->may_vanish = true;
+  }
+  order_.ends_at(queue, offset);
+  offsets_.ends_at(queue);
+}
+
+void Court::topic_goes(const std::string& topic) {
+  deleted_topics_.insert(topic);
+  groups_.comes_and_goes(topic);
+}
+
+void Court::topic_is_gone(const std::string& topic) {
+  for (const SentMessage& m : ledger_.all()) {
+    if (m.topic == topic) ledger_.find(m.id)->may_vanish = true;
+  }
+}
+
 std::vector<Court::Item> Court::read(std::string_view reader, const QueueKey& queue, Bytes records, bool is_from_queue) {
   std::vector<Item> items;
   while (!records.empty()) {
@@ -158,7 +202,7 @@ std::string Court::undelivered() const {
   for (const auto& [group, wish] : groups_.groups()) {
     for (const Visible& v : visible_) {
       const SentMessage* m = ledger_.find(v.id);
-      if (!groups_.misses(group, v.queue, v.queue_offset, m->tags)) continue;
+      if (m->may_vanish || !groups_.misses(group, v.queue, v.queue_offset, m->tags)) continue;
       return fmt::format("group {} has not consumed {} offset {}", group, v.queue.text(), v.queue_offset);
     }
   }
@@ -182,7 +226,11 @@ std::string Court::unflushed(const std::vector<uint64_t>& goal) const {
 
 void Court::demand_delivery() {
   for (const auto& [group, wish] : groups_.groups()) {
-    for (const Visible& v : visible_) groups_.demand(group, v.queue, v.queue_offset, ledger_.find(v.id)->tags, v.id);
+    for (const Visible& v : visible_) {
+      // A deletion that a power cut took back shows again what the group had passed over.
+      const SentMessage* m = ledger_.find(v.id);
+      if (!m->may_vanish) groups_.demand(group, v.queue, v.queue_offset, m->tags, v.id);
+    }
   }
 }
 
@@ -221,8 +269,12 @@ void Court::on_life(World& world, Life who, LifeChange change, const Error* why)
   if (b == nullptr) return;
   b->is_serving = false;
   b->found_durable = 0;
+  b->topic_changes.clear();
   truth_.restarted(name);
   // A failed flush: the pages may be gone although the process could still read them.
+  if (change == LifeChange::Halted && why != nullptr && why->code == Errc::DiskFull) {
+    violated("O17", fmt::format("{} ends because its disk is full, instead of refusing until there is room: {}", name, why->text()));
+  }
   if (change == LifeChange::Halted && why != nullptr && why->code == Errc::FlushFailed) {
     no_loss_.lost_cache(name);
     offsets_.lost_cache(name);
@@ -238,6 +290,7 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
   const uint64_t id = record.info->id;
   if (id == kAppended) {
     b.appended = record.values[1];
+    if (record.text == kMetaTopic) note_change(b, {record.values[0], record.values[1]});
     truth_.appended(name, record.values[1], [&] { return durable_limit(b); });
   } else if (id == kFlushed) {
     b.flushed = record.values[0];
@@ -254,14 +307,17 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
     recovered(b, record.values[1]);
     check_flushed(b, record.values[1]);
   } else if (id == kRoundDone) {
+    b.is_rebuilding = false;
     check_round(b, record.values[0]);
+  } else if (id == kRebuildDerived || id == kQueuesRebuilt || id == kIndexRebuilt) {
+    b.is_rebuilding = true;
   } else if (id == kBrokerServing) {
     b.is_serving = true;
-    check_store(b, Image::Recovered, "after a recovery", record.values[1]);
+    if (!b.is_damaged) check_store(b, Image::Recovered, "after a recovery", record.values[1]);
   } else if (id == kRotFound) {
     b.is_damaged = true;
-    violated("O17", fmt::format("{} takes its log for damaged, which nobody damaged: {}", name, record.describe()));
-  } else if (id == kDispatchStopped || id == kQueueGap) {
+    if (!b.is_hurt) violated("O17", fmt::format("{} takes its log for damaged, which nobody damaged: {}", name, record.describe()));
+  } else if (id == kDispatchStopped || (id == kQueueGap && !b.is_hurt)) {
     violated("O17", fmt::format("{}: {}", name, record.describe()));
   }
 }
@@ -339,6 +395,22 @@ uint64_t Court::durable_log_end(const BrokerFacts& b, uint64_t begin, uint64_t e
   return base + world_.disk(b.host).durable_prefix(path, {begin - base, end - base});
 }
 
+void Court::note_change(BrokerFacts& b, Range at) {
+  const uint64_t base = at.begin / b.geometry.log_file_bytes * b.geometry.log_file_bytes;
+  const Bytes file = world_.disk(b.host).contents(fmt::format("store/commitlog/{:020d}", base));
+  if (at.end - base > file.size()) return;
+  const std::string topic = changed_topic(file.subspan(at.begin - base, at.end - at.begin));
+  if (!topic.empty()) b.topic_changes[topic].push_back(at);
+}
+
+// "It is done" is said of what a power cut would keep. A change is the first one of its topic since its request came.
+void Court::check_topic_answer(const BrokerFacts& b, const std::string& topic, size_t change, const Reply& reply) {
+  const auto changes = b.topic_changes.find(topic);
+  if (!std::holds_alternative<reply::Ok>(reply) || changes == b.topic_changes.end() || change >= changes->second.size()) return;
+  const Range at = changes->second[change];
+  truth_.acked(b.geometry.name, at.begin, at.end, true, [&](uint64_t begin, uint64_t end) { return durable_log_end(b, begin, end); });
+}
+
 // Each life is asked for all of its log once, and then for what it adds.
 void Court::check_flushed(BrokerFacts& b, uint64_t to) {
   for (uint64_t at = b.found_durable; at < to;) {
@@ -367,6 +439,7 @@ void Court::check_store(const BrokerFacts& b, Image image, std::string_view when
 }
 
 void Court::check_round(const BrokerFacts& b, uint64_t to) {
+  if (b.is_hurt) return;   // it is read-only, and no checkpoint speaks for it
   const uint64_t lot = mix64(mix64(scenario_.seed.value, 0x020), ++rounds_);
   if (lot % scenario_.oracles.round_every != 0) return;
   SimDisk image = world_.disk(b.host).clone();
@@ -383,9 +456,10 @@ void Court::judge_store(const BrokerFacts& b, const SimDisk& disk, Image image, 
   options.index_slots = b.geometry.index_slots;
   options.index_entries = b.geometry.index_entries;
   options.is_clean = image == Image::Clean;
-  options.is_claimed = image == Image::Crashed;
+  options.is_claimed = image == Image::Crashed && !b.is_rebuilding;
   options.derived_to = derived_to;
   options.has_crc = b.geometry.has_crc;
+  options.deleted_topics = deleted_topics_;
   options.may_be_torn = image != Image::Clean;
   const StoreReport report = fsck(files, options);
   for (const std::string& problem : report.problems) {
@@ -402,7 +476,8 @@ void Court::check_recovery(const BrokerFacts& b, const SimDisk& disk, CrashKind 
   ClockSpec clock = world_.clock(b.host).spec();
   clock.wall_start = world_.clock(b.host).wall(world_.now());
   KeyedStream draws(scenario_.seed, load_domain(30), crashes_);
-  const auto run = [&](const RecoveryTrial& trial) {
+  const auto run = [&](RecoveryTrial trial) {
+    trial.deleted_topics = deleted_topics_;
     const TrialOutcome done = try_recovery(disk.clone(), config, clock, Seed{draws.next()}, trial);
     if (!done.failure.empty()) violated("O19", fmt::format("recovering {}: {}", what, done.failure));
     RecoveryAgrees::Outcome outcome = done.outcome;

@@ -35,9 +35,12 @@ class Court final : public WorldObserver, private Verdicts {
     HostId host;
     BrokerGeometry geometry;
     bool is_serving = false, is_damaged = false;
+    bool is_hurt = false;            // its log was damaged at rest: it may say so, and queues may end at what is lost
+    bool is_rebuilding = false;      // derived files were thrown away: the checkpoint's claim about them is known to be void
     uint64_t recoveries = 0, log_end = 0;
     uint64_t appended = 0, flushed = 0;    // by its own trace; what lies between is stored, and not yet shown to anyone
     uint64_t found_durable = 0;            // of this life: what it called flushed, found true
+    std::map<std::string, std::vector<Range>> topic_changes;   // of this life: the records that made and deleted a topic
     std::vector<Recovery> past;
   };
   // One record of a reply.
@@ -54,6 +57,11 @@ class Court final : public WorldObserver, private Verdicts {
   // The answer for messages that were sent together, in order of sending.
   void settled_ok(const std::vector<MessageId>& ids, const reply::Sent& sent, const std::string& topic);
   void settled(const std::vector<MessageId>& ids, Fate fate);     // Refused or Unknown
+  // The record at `offset` of a queue was damaged at rest: it may be gone, and what that queue has behind it.
+  void hurt(const QueueKey& queue, int64_t offset);
+  bool is_hurt(const QueueKey& queue) const { return hurt_queues_.contains(queue); }
+  void topic_goes(const std::string& topic);                      // its deletion is asked for
+  void topic_is_gone(const std::string& topic);                   // what was sent to it so far may be gone, too
   // Parses records that somebody was given and judges each. Offsets and queue come from the records when `queue` leaves them open.
   std::vector<Item> read(std::string_view reader, const QueueKey& queue, Bytes records, bool is_from_queue);
   void delivered(const std::string& group, const QueueKey& queue, int64_t first, int64_t next, const std::vector<Item>& items);
@@ -105,6 +113,8 @@ class Court final : public WorldObserver, private Verdicts {
   void on_broker_event(BrokerFacts& broker, const TraceRecord& record);
   bool was_recovered_since(const BrokerFacts& broker, const SentMessage& message) const;
   uint64_t durable_log_end(const BrokerFacts& broker, uint64_t begin, uint64_t end);
+  void note_change(BrokerFacts& broker, Range at);
+  void check_topic_answer(const BrokerFacts& broker, const std::string& topic, size_t change, const Reply& reply);
   void check_flushed(BrokerFacts& broker, uint64_t to);
   uint64_t durable_limit(const BrokerFacts& broker);
   void check_promptness();
@@ -135,11 +145,13 @@ class Court final : public WorldObserver, private Verdicts {
   void judge_store(const BrokerFacts& broker, const SimDisk& disk, Image image, std::string_view when, std::optional<uint64_t> log_end, uint64_t derived_to);
   uint64_t duplicated_ = 0, crashes_ = 0, rounds_ = 0;
   uint32_t recovery_checks_ = 0;
+  std::set<std::string> deleted_topics_;
+  std::set<QueueKey> hurt_queues_;
 };
 
 // Runs a broker alone on a copy of a disk: recovers, stops it in order, and reads what it left. `crash_at`: it is killed at that I/O call
 // of its first life, and recovers again.
-struct RecoveryTrial { uint64_t crash_at = 0; CrashKind kind = CrashKind::Kill; bool again = false; };
+struct RecoveryTrial { uint64_t crash_at = 0; CrashKind kind = CrashKind::Kill; bool again = false; std::set<std::string> deleted_topics = {}; };
 struct TrialOutcome { RecoveryAgrees::Outcome outcome; uint64_t calls = 0; std::vector<std::string> problems; std::string failure; };
 TrialOutcome try_recovery(SimDisk image, const std::string& config, const ClockSpec& clock, Seed seed, const RecoveryTrial& trial);
 

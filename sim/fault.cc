@@ -42,6 +42,7 @@ const char* to_string(FaultKind kind) {
     case FaultKind::UnreadablePage: return "unreadable-page";
     case FaultKind::BitRot: return "bit-rot";
     case FaultKind::WallStep: return "wall-step";
+    case FaultKind::StaleTail: return "stale-tail";
   }
   return "?";
 }
@@ -88,6 +89,8 @@ const char* to_string(FaultClass kind) {
     case FaultClass::FullWindow: return "full-window";
     case FaultClass::ClockSkew: return "clock-skew";
     case FaultClass::WallStep: return "wall-step";
+    case FaultClass::StaleTail: return "stale-tail";
+    case FaultClass::FileGone: return "file-gone";
     case FaultClass::Count_: return "?";
   }
   return "?";

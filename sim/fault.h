@@ -58,6 +58,7 @@ enum class FaultKind : uint8_t {
   UnreadablePage,  // host: a random cold page of a random file whose path contains `text`
   BitRot,          // host: flips a bit in the durable bytes of such a file; only beyond the promise
   WallStep,        // host, amount: ms, may be negative
+  StaleTail,       // node: its host loses power, and a misdirected write lands behind the end of its log (media.h); restart_after
 };
 const char* to_string(FaultKind kind);
 
@@ -81,7 +82,7 @@ enum class FaultClass : uint8_t {
   TornPage, LostEntry, ShortFile, HalfPrepared, StrayFile, TornWords,
   DiskFull, FlushError, FlushStall, WriteBack, UnreadablePage, BitRot,
   OneWayPartition, Clog, Reset, HalfOpen, Refuse, SlowReceiver, CutFrames, FullWindow,
-  ClockSkew, WallStep, Count_
+  ClockSkew, WallStep, StaleTail, FileGone, Count_
 };
 const char* to_string(FaultClass kind);
 

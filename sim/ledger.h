@@ -46,6 +46,7 @@ struct SentMessage {
   bool is_batched = false;
   int64_t asked_ns = 0, answered_ns = 0;                        // world time
   Fate fate = Fate::Pending;
+  bool may_vanish = false;                                      // its topic was deleted after it was sent
   QueueKey queue;                                               // Acked, StoredOnly
   int64_t queue_offset = -1;
   uint64_t physical = 0;

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 
+#include "sim/media.h"
+#include "sim/raw_peer.h"
+
 namespace fulmar::sim {
 namespace {
 
 constexpr Duration kTick = Duration::milliseconds(500);
 
 NodeFactory factory_of(const NodePlan& plan) {
-  return [plan](Seed seed, Files& files, Trace& trace) {
+  return [plan](Seed seed, Files& files, Trace& trace) -> std::unique_ptr<Node> {
+    if (plan.is_raw) return std::make_unique<RawPeer>(seed, files, trace);
     Result<std::unique_ptr<Node>> node = make_node(plan.kind, plan.config, seed, files, trace);
     CHECK(node.has_value(), "{}: {}", plan.name, node.error().text());
     return std::move(*node);
@@ -166,6 +170,35 @@ bool Run::stop() {
   return !world_.has_failed();
 }
 
+bool Run::hurt() {
+  phase_ = "hurt";
+  if (scenario_.at_rest == RestDamage::None) return true;
+  const Court::BrokerFacts& b = court_.brokers().front();
+  SimDisk& disk = world_.disk(b.host);
+  KeyedStream draws(scenario_.seed, load_domain(11), 0);
+  if (scenario_.at_rest == RestDamage::IndexGone) {
+    for (const std::string& path : disk.files()) {
+      if (!path.starts_with("store/index/")) continue;
+      disk.lose_file(path);
+      world_.faults().fired(FaultClass::FileGone, true);
+    }
+    return true;
+  }
+  if (scenario_.at_rest == RestDamage::LogRot) {
+    LogWalk walk = walk_log(disk);
+    // A record of a user, with another one behind it: the last one could as well be torn.
+    if (!walk.records.empty()) walk.records.pop_back();
+    std::erase_if(walk.records, [](const LogPlace& r) { return r.topic.starts_with("rmq_sys_"); });
+    if (walk.records.empty()) return true;
+    const LogPlace& victim = walk.records[draws.below(walk.records.size())];
+    disk.rot_at(victim.path, victim.offset + draws.below(victim.bytes), static_cast<uint8_t>(1u << draws.below(8)));
+    court_.hurt({b.geometry.name, victim.topic, victim.queue_id}, victim.queue_offset);
+  }
+  disk.lose_file("store/checkpoint");
+  world_.faults().fired(FaultClass::FileGone, true);
+  return true;
+}
+
 bool Run::verify() {
   phase_ = "verify";
   is_kept_up_ = true;
@@ -173,7 +206,9 @@ bool Run::verify() {
   if (!wait_for("brokers serve again", [this] { return all_serving(); })) return false;
   workload_.begin_reading("the second reader");
   if (!wait_for("everything can be read again", [this] { return !workload_.is_reading(); })) return false;
+  workload_.begin_watching();
   if (!run_for(Duration::seconds(15))) return false;
+  workload_.end_watching();
   for (int i = 0; i < 40 && !world_.has_failed(); ++i) {
     run_for(Duration::milliseconds(137));
     for (const auto& b : court_.brokers()) court_.resources().quiet(b.geometry.name, world_.tickets_out(b.node));
@@ -209,7 +244,7 @@ RunResult Run::result() {
 }
 
 RunResult Run::all() {
-  const bool is_done = start() && chaos() && heal() && drain() && stop() && verify();
+  const bool is_done = start() && chaos() && heal() && drain() && stop() && hurt() && verify();
   RunResult r = result();
   if (!is_done && r.verdict == Verdict::Pass) {
     r.verdict = Verdict::Harness;

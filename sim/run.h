@@ -50,6 +50,7 @@ class Run {
   bool heal();                     // all faults end, all nodes run, sends succeed again
   bool drain();                    // everything that is visible has been read and consumed
   bool stop();                     // in order; then the stores are complete on disk
+  bool hurt();                     // damage at rest, when the scenario wants some
   bool verify();                   // and once more from the start: the same answers, no resources held
   RunResult result();
   RunResult all();

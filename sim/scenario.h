@@ -15,7 +15,8 @@ struct NodePlan {
   std::string name;
   NodeKind kind = NodeKind::Broker;
   uint32_t host = 0;                     // index into Scenario::hosts
-  std::string config;                    // properties text
+  std::string config;                    // properties text; of a raw peer none
+  bool is_raw = false;                   // a client without the client node (raw_peer.h)
 };
 
 struct WorkloadPlan {
@@ -37,6 +38,13 @@ struct WorkloadPlan {
   Ratio picks_queue{1, 3};
   Duration think_max = Duration::milliseconds(50);   // of a consumer, per batch
   bool is_created_by_sending = false;    // topics are not created first
+  bool is_uniform = false;               // records of one topic that have one size, when nothing else varies it
+  Ratio rests{0, 1};                     // of a producer: after a message it adds `rest` to its gap
+  Duration rest;
+  Ratio leaves{0, 1};                    // of a group: it leaves with the batch it was just given, and comes back
+  uint32_t deletions = 0;                // of the last topic, which is made again each time
+  Duration deletion_gap_min = Duration::milliseconds(300), deletion_gap_max = Duration::seconds(4);
+  Duration commit_gap_min = Duration::milliseconds(20), commit_gap_max = Duration::milliseconds(400);   // of a committer
 };
 
 struct OracleSwitches {
@@ -48,6 +56,14 @@ struct OracleSwitches {
   Duration prompt_bound = Duration::seconds(5);
 };
 
+// What happens to one store between its clean stop and its last start.
+enum class RestDamage : uint8_t {
+  None,
+  CheckpointGone,   // all that is derived is found again by scanning
+  IndexGone,        // and only the index is built again
+  LogRot,           // a bit of one record, and the checkpoint: the record is lost, and what its queue has behind it; nothing else is
+};
+
 struct Scenario {
   Seed seed;
   std::string profile = "calm";
@@ -57,6 +73,7 @@ struct Scenario {
   std::vector<Fault> faults;
   WorkloadPlan load;
   OracleSwitches oracles;
+  RestDamage at_rest = RestDamage::None;
   Duration chaos = Duration::seconds(10);
   Duration bound = Duration::seconds(90);            // of each thing that must come true after healing
 };

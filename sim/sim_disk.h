@@ -107,6 +107,11 @@ class SimDisk {
   // Flips one bit there, on the medium and in the cache.
   bool rot(std::string_view text, Prng& prng);
   void rot_at(std::string_view path, uint64_t offset, uint8_t mask);
+  // Bytes that no node stored, on the medium and in the cache; of a disk whose pages are clean there.
+  void overwrite(std::string_view path, uint64_t offset, Bytes bytes);
+  // The file is gone, durably, by no node's doing.
+  void lose_file(std::string_view path);
+  void make_page_unreadable(std::string_view path, uint64_t offset);
 
  private:
   friend class CrashImage;

@@ -363,4 +363,28 @@ void SimDisk::rot_at(std::string_view path, uint64_t offset, uint8_t mask) {
   if (counts_ != nullptr) counts_->fired(FaultClass::BitRot, true);
 }
 
+void SimDisk::overwrite(std::string_view path, uint64_t offset, Bytes bytes) {
+  const std::optional<Inode> inode = lookup(path);
+  CHECK(inode && !bytes.empty() && offset + bytes.size() <= file(*inode).size, "{} at {}", path, offset);
+  File& f = file(*inode);
+  std::memcpy(f.seen.get() + offset, bytes.data(), bytes.size());
+  std::memcpy(f.medium.get() + offset, bytes.data(), bytes.size());
+  for (uint64_t page = offset / kPageBytes; page * kPageBytes < offset + bytes.size(); ++page) f.touched[page] = f.allocated[page] = true;
+  count_space();
+}
+
+void SimDisk::lose_file(std::string_view path) {
+  if (!lookup(path)) return;
+  const Result<DiskOp> op = remove(path);
+  CHECK(op.has_value(), "{}: {}", path, op.error().text());
+  if (*op != DiskOp()) commit_with_directory(*op);
+}
+
+void SimDisk::make_page_unreadable(std::string_view path, uint64_t offset) {
+  const std::optional<Inode> inode = lookup(path);
+  CHECK(inode && offset < file(*inode).size, "{} at {}", path, offset);
+  file(*inode).unreadable.insert(offset / kPageBytes);
+  if (counts_ != nullptr) counts_->fired(FaultClass::UnreadablePage);
+}
+
 }  // namespace fulmar::sim

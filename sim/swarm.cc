@@ -11,20 +11,23 @@ namespace fulmar::sim {
 namespace {
 
 // Domains of scenario making, above Domain::Scenario.
-enum class Part : uint32_t { Shape = 1, Geometry, Disk, Network, Clock, Load, Faults, Rate, Edge };
+enum class Part : uint32_t { Shape = 1, Geometry, Disk, Network, Clock, Load, Faults, Rate, Edge, Churn, Still, Media };
 
 class Maker {
  public:
   Maker(std::string_view profile, Seed seed) : profile_(profile), seed_(seed) {
     KeyedStream shape = part(Part::Shape);
     const uint64_t kind = shape.below(10);
-    is_calm_ = profile == "calm" || kind == 0;
+    is_still_ = profile == "still";
+    is_churn_ = profile == "churn";
+    is_media_ = profile == "media";
+    is_calm_ = profile == "calm" || is_still_ || kind == 0;
     is_storm_ = !is_calm_ && kind == 1;
     storm_ = shape.below(16);
     is_edge_ = profile == "edge";
-    has_disk_faults_ = profile == "store" || profile == "mixed" || is_edge_;
+    has_disk_faults_ = profile == "store" || profile == "mixed" || is_edge_ || is_churn_ || is_media_;
     has_network_faults_ = profile == "network" || profile == "mixed";
-    chaos_ = Duration::milliseconds(static_cast<int64_t>(shape.log_between(6'000, 30'000)));
+    chaos_ = Duration::milliseconds(static_cast<int64_t>(is_still_ ? 60'000 : shape.log_between(6'000, 30'000)));
   }
 
   Scenario make() {
@@ -38,7 +41,7 @@ class Maker {
     network(s.world.network);
     cpu(s.world.cpu);
     if (!is_calm_) faults(s);
-    s.oracles.expects_prompt = is_calm_;
+    s.oracles.expects_prompt = is_calm_ && !is_churn_;
     if (is_calm_) s.oracles.recovery_checks = 0;
     return s;
   }
@@ -62,7 +65,7 @@ class Maker {
     g.sync_flush_timeout_ms = draws.chance({1, 3}) ? static_cast<int64_t>(draws.log_between(20, 2000)) : 5000;
     // Without the checksum a torn record cannot be told from a good one (nor can RocketMQ): judged only where nothing tears.
     g.has_crc = !is_calm_ || draws.chance({3, 4});
-    g.creates_topics = draws.chance({1, 4});
+    g.creates_topics = draws.chance({1, 4}) && !is_churn_;   // a topic that comes back by itself is none that was deleted
     return g;
   }
 
@@ -109,6 +112,59 @@ class Maker {
     // As many as a broker gives a topic that a send makes (scenario.cc): who makes it again with fewer hides what is stored in the others.
     if (geometry().creates_topics) w.queues = 3;
     if (is_edge_) edge_load(w);
+    if (is_churn_) churn_load(s);
+    if (is_still_) still_load(w);
+    if (is_media_) media_load(s);
+  }
+
+  // Records over many sectors, or all of one size, so that what an earlier life left begins where a later one ends.
+  void media_load(Scenario& s) const {
+    KeyedStream draws = part(Part::Media);
+    WorkloadPlan& w = s.load;
+    w.in_flight_max = static_cast<uint32_t>(draws.log_between(4, 32));
+    w.gap_min = Duration::microseconds(200);
+    w.gap_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(2, 40)));
+    w.is_uniform = draws.chance({1, 2});
+    w.body_bytes_min = static_cast<uint32_t>(draws.log_between(w.is_uniform ? 100 : 600, 3'000));
+    w.body_bytes_max = w.is_uniform ? w.body_bytes_min : w.body_bytes_min + 4'000;
+    if (w.is_uniform) w.keyed = w.tagged = w.long_properties = w.large = {0, 1};
+    w.messages_max = 1'200;
+    static constexpr RestDamage kDamages[] = {RestDamage::None, RestDamage::CheckpointGone, RestDamage::IndexGone, RestDamage::LogRot};
+    s.at_rest = kDamages[draws.below(std::size(kDamages))];
+  }
+
+  // Topics and groups come and go, committers hurry, and a peer without a client speaks to the brokers.
+  void churn_load(Scenario& s) const {
+    KeyedStream draws = part(Part::Churn);
+    WorkloadPlan& w = s.load;
+    w.topics = std::max<uint32_t>(w.topics, 2);
+    w.deletions = static_cast<uint32_t>(draws.between(1, 6));
+    w.deletion_gap_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(500, 6000)));
+    w.groups = std::max(w.groups, w.topics);
+    w.leaves = {1, static_cast<uint32_t>(draws.log_between(3, 60))};
+    if (draws.chance({1, 2})) w.think_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(100, 3000)));
+    w.committers = static_cast<uint32_t>(draws.between(1, 3));
+    w.commit_gap_min = Duration::milliseconds(1);
+    w.commit_gap_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(5, 100)));
+    s.nodes.push_back({"raw-peer", NodeKind::Client, static_cast<uint32_t>(s.hosts.size()), {}, true});
+    DiskProfile plain;
+    plain.capacity_bytes = 64u << 20;
+    s.hosts.push_back({"raw-peer", {}, plain});
+  }
+
+  // Little happens, in bursts that meet in one step, and then nothing for longer than a message may wait.
+  void still_load(WorkloadPlan& w) const {
+    KeyedStream draws = part(Part::Still);
+    w.topics = 1;
+    w.queues = static_cast<int32_t>(draws.between(1, 2));
+    w.producers = static_cast<uint32_t>(draws.between(1, 3));
+    w.groups = static_cast<uint32_t>(draws.between(1, 2));
+    w.gap_min = Duration::microseconds(100);
+    w.gap_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(2, 60)));
+    w.rests = {1, static_cast<uint32_t>(draws.between(2, 6))};
+    w.rest = Duration::milliseconds(draws.between(5'500, 8'000));
+    w.think_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(1, 20)));
+    w.is_created_by_sending = false;
   }
 
   // Tags and keys of every kind; in half the seeds more than the disk takes, so that appends meet the limit of what may be unflushed.
@@ -149,6 +205,12 @@ class Maker {
     if (draws.chance({1, 2})) d.flush_stall = {1, static_cast<uint32_t>(draws.log_between(50, 2000))};
     d.flush_stall_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(50, 8000)));
     for (uint32_t& weight : d.image_weights) weight = draws.chance({1, 2}) ? static_cast<uint32_t>(draws.log_between(1, 16)) : 1;
+    if (!is_media_) return;
+    KeyedStream media = part(Part::Media, host + 1);
+    d.write_back = {1, static_cast<uint32_t>(media.log_between(2, 60))};
+    for (const ImagePattern pattern : {ImagePattern::OneHole, ImagePattern::SectorTear, ImagePattern::Suffix, ImagePattern::Random}) {
+      d.image_weights[static_cast<size_t>(pattern)] = static_cast<uint32_t>(media.between(4, 20));
+    }
   }
 
   void network(NetworkProfile& n) const {
@@ -177,6 +239,10 @@ class Maker {
     KeyedStream draws = part(Part::Network, 1);
     c.is_batch_drawn = draws.chance({1, 3});
     if (draws.chance({1, 3})) c.batch_wait = {1, 3};
+    if (!is_still_) return;
+    KeyedStream still = part(Part::Still, 1);
+    c.batch_wait = {3, 4};
+    c.batch_wait_max = Duration::microseconds(static_cast<int64_t>(still.log_between(500, 30'000)));
   }
 
   // --- faults -------------------------------------------------------------------------------------------------------------------------
@@ -215,6 +281,8 @@ class Maker {
     if (has_disk_faults_) disk_faults(s, on_broker);
     if (has_network_faults_) network_faults(s, on_broker);
     if (is_edge_) edge_faults(s, on_broker);
+    if (is_churn_) churn_faults(s, on_broker);
+    if (is_media_) media_faults(s, on_broker);
     add_class(s, 12, 4, [&](Fault& f, Prng& one) {
       f.kind = FaultKind::WallStep;
       f.host = HostId(static_cast<uint32_t>(one.below(s.hosts.size())));
@@ -319,6 +387,62 @@ class Maker {
     });
   }
 
+  // Power cuts that follow each other closely, also inside recoveries; old records behind the end; a disk that is full from the beginning.
+  template <class OnBroker>
+  void media_faults(Scenario& s, const OnBroker& on_broker) const {
+    add_class(s, 50, 12, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::Crash;
+      f.crash_kind = CrashKind::PowerLoss;
+      f.trigger.call = CallKind::Flush;
+      f.trigger.nth = one.log_between(1, 900);
+      f.trigger.delay = Duration::microseconds(static_cast<int64_t>(one.log_between(1, 8'000)));
+      f.restart_after = Duration::milliseconds(static_cast<int64_t>(one.log_between(10, 300)));
+    });
+    add_class(s, 51, 1, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::DiskFull;
+      f.trigger.at = {one.between(0, 60'000'000)};
+      f.amount = static_cast<int64_t>(one.chance({1, 2}) ? 0 : one.log_between(4096, 6u << 20));
+      f.duration = Duration::milliseconds(static_cast<int64_t>(one.log_between(100, 4000)));
+    });
+    add_class(s, 52, 4, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::StaleTail;
+    });
+    add_class(s, 53, 6, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::Crash;
+      f.crash_kind = one.chance({1, 4}) ? CrashKind::Kill : CrashKind::PowerLoss;
+      f.trigger.event = hash_text("RecoveryStarted");
+      f.trigger.nth = one.log_between(2, 12);
+      f.trigger.delay = Duration{};
+      f.calls = one.log_between(1, 60);
+    });
+  }
+
+  // Flushes that take long, one after the other, while others are made; clients that stop reading.
+  template <class OnBroker>
+  void churn_faults(Scenario& s, const OnBroker& on_broker) const {
+    add_class(s, 40, 16, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::FlushStall;
+      f.amount = one.between(1, 6);
+      f.duration = Duration::milliseconds(static_cast<int64_t>(one.log_between(10, 1500)));
+    });
+    add_class(s, 41, 4, [&](Fault& f, Prng& one) {
+      f.node = NodeId(static_cast<uint32_t>(one.below(s.nodes.size())));
+      f.kind = FaultKind::SlowReceiver;
+      f.duration = Duration::milliseconds(static_cast<int64_t>(one.log_between(100, 8'000)));
+    });
+    add_class(s, 42, 3, [&](Fault& f, Prng& one) {   // clients and name servers die
+      f.node = NodeId(static_cast<uint32_t>(one.below(s.nodes.size())));
+      f.host = HostId(s.nodes[f.node.value()].host);
+      f.kind = FaultKind::Crash;
+      f.crash_kind = one.chance({1, 2}) ? CrashKind::Kill : CrashKind::PowerLoss;
+    });
+  }
+
   template <class OnBroker>
   void network_faults(Scenario& s, const OnBroker& on_broker) const {
     const auto pair = [&](Fault& f, Prng& one) {
@@ -360,7 +484,7 @@ class Maker {
 
   std::string profile_;
   Seed seed_;
-  bool is_calm_ = false, is_storm_ = false, has_disk_faults_ = false, has_network_faults_ = false, is_edge_ = false;
+  bool is_calm_ = false, is_storm_ = false, has_disk_faults_ = false, has_network_faults_ = false, is_edge_ = false, is_churn_ = false, is_still_ = false, is_media_ = false;
   uint64_t storm_ = 0;
   Duration chaos_;
 };
@@ -372,6 +496,9 @@ std::vector<ProfileInfo> profiles() {
           {"network", "one or two brokers, one or two clients: partitions, resets, cuts, slow readers, dying nodes"},
           {"mixed", "the faults of store and network together"},
           {"edge", "store, with bursts, rare hashes, power cuts inside flushes and after failed ones, clocks that go back"},
+          {"churn", "store, with topics that are deleted and made again, groups that come and go, one-way sends, floods of requests"},
+          {"media", "store, with torn and stale records, power cuts in a row, and damage to the store at rest: rot, lost checkpoints and indexes"},
+          {"still", "no fault, and little to do: steps that gather much, bursts, and long rests in which what is acked is delivered promptly"},
           {"calm", "no fault at all: what is acked is delivered promptly, once"}};
 }
 

@@ -46,7 +46,15 @@ void WireWatch::received(Life who, ConnId conn, Bytes bytes) {
   feed(*c, c->in, bytes, [&](Bytes frame) {
     const auto request = codec_.decode_request(frame);
     if (request) answers_.request(c->serial, request->opaque, request->is_one_way, name_of(request->command));
-    else answers_.broken(c->serial, request.error().error.text());
+    if (request) {
+      const auto* make = std::get_if<command::CreateTopic>(&request->command);
+      const auto* remove = std::get_if<command::DeleteTopic>(&request->command);
+      if (make == nullptr && remove == nullptr) return;
+      const std::string topic(make != nullptr ? make->topic : remove->topic);
+      c->topics[request->opaque] = {topic, topics_.asked(who, topic)};
+    } else {
+      answers_.broken(c->serial, request.error().error.text());
+    }
   });
 }
 
@@ -56,7 +64,10 @@ void WireWatch::sent(Life who, ConnId conn, Bytes bytes) {
   feed(*c, c->out, bytes, [&](Bytes frame) {
     const auto response = codec_.decode_response(frame);
     if (response) answers_.response(c->serial, response->opaque);
-    else answers_.broken(c->serial, response.error().error.text());
+    if (const auto topic = response ? c->topics.extract(response->opaque) : decltype(c->topics)::node_type(); !topic.empty()) {
+      topics_.answered(who, topic.mapped().first, topic.mapped().second, response->reply);
+    }
+    if (!response) answers_.broken(c->serial, response.error().error.text());
   });
 }
 

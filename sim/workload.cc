@@ -17,16 +17,16 @@ std::string key_name(uint64_t number) { return number == 40 ? "aqmjerk" : fmt::f
 
 }  // namespace
 
-Workload::Workload(World& world, Court& court, const Scenario& scenario) : world_(world), court_(court), scenario_(scenario), plan_(scenario.load) {
+Workload::Workload(World& world, Court& court, const Scenario& scenario) : world_(world), court_(court), scenario_(scenario), plan_(scenario.load), churn_draws_(scenario.seed, load_domain(8), 0), deletions_left_(scenario.load.deletions) {
   for (size_t i = 0; i < scenario.nodes.size(); ++i) {
-    if (scenario.nodes[i].kind == NodeKind::Client) clients_.push_back(NodeId(static_cast<uint32_t>(i)));
+    if (scenario.nodes[i].kind == NodeKind::Client && !scenario.nodes[i].is_raw) clients_.push_back(NodeId(static_cast<uint32_t>(i)));
   }
   CHECK(!clients_.empty());
   for (uint32_t i = 0; i < plan_.topics; ++i) topics_.push_back(fmt::format("topic-{}", i));
   const Seed seed = scenario.seed;
   for (uint32_t i = 0; i < plan_.producers; ++i) producers_.push_back({i, clients_[i % clients_.size()], KeyedStream(seed, load_domain(0), i)});
   for (uint32_t i = 0; i < plan_.groups; ++i) {
-    Group group{fmt::format("group-{}", i), topics_[i % topics_.size()], "*", {}, clients_[i % clients_.size()], {}, false, KeyedStream(seed, load_domain(1), i)};
+    Group group{fmt::format("group-{}", i), topics_[i % topics_.size()], "*", {}, clients_[i % clients_.size()], {}, false, KeyedStream(seed, load_domain(1), i), KeyedStream(seed, load_domain(9), i)};
     if (plan_.tag_pool > 1 && group.draws.chance({1, 3})) {
       const std::string other = tag_name(plan_.tag_pool > 4 ? 4 : 1);
       group.tags = {"tag-0", other};
@@ -34,6 +34,12 @@ Workload::Workload(World& world, Court& court, const Scenario& scenario) : world
     }
     groups_.push_back(std::move(group));
   }
+  for (size_t i = 0; i < scenario.nodes.size(); ++i) {
+    if (!scenario.nodes[i].is_raw) continue;
+    const auto number = static_cast<uint32_t>(producers_.size() + peers_.size());
+    peers_.push_back({number, NodeId(static_cast<uint32_t>(i)), KeyedStream(seed, load_domain(10), number)});
+  }
+  CHECK(plan_.deletions == 0 || plan_.topics > 1, "the last topic comes and goes, the others stay");
   for (uint32_t i = 0; i < plan_.committers; ++i) committers_.push_back({fmt::format("committer-{}", i), clients_[i % clients_.size()], KeyedStream(seed, load_domain(2), i), {}});
 }
 
@@ -51,18 +57,23 @@ bool Workload::ask(NodeId client, const Command& command, Duration limit, OnRepl
   return true;
 }
 
-void Workload::ask_until(NodeId client, std::function<Command()> make, std::function<bool(const Reply&)> is_done) {
-  const auto again = [this, client, make, is_done] {
-    after(Duration::milliseconds(150), [this, client, make, is_done] { ask_until(client, make, is_done); });
+void Workload::ask_until(NodeId client, std::function<Command()> make, std::function<bool(const Reply&)> is_done, Duration limit) {
+  const auto again = [this, client, make, is_done, limit] {
+    after(Duration::milliseconds(150), [this, client, make, is_done, limit] { ask_until(client, make, is_done, limit); });
   };
-  const bool is_asked = ask(client, make(), Duration::seconds(12), [is_done, again](const Reply& reply) {
+  const bool is_asked = ask(client, make(), limit, [is_done, again](const Reply& reply) {
     if (!is_done(reply)) again();
   });
   if (!is_asked) again();
 }
 
+bool Workload::is_ours(NodeId node) const {
+  return std::find(clients_.begin(), clients_.end(), node) != clients_.end() ||
+         std::any_of(peers_.begin(), peers_.end(), [&](const Producer& p) { return p.client == node; });
+}
+
 void Workload::on_reply(World&, Life who, CallId call, const Reply& reply) {
-  if (std::find(clients_.begin(), clients_.end(), who.node) == clients_.end()) return;
+  if (!is_ours(who.node)) return;
   court_.answered(call);
   inbox_.emplace_back(call, reply);
   if (std::exchange(is_settling_, true)) return;
@@ -86,7 +97,7 @@ void Workload::settle_inbox() {
 }
 
 void Workload::on_life(World&, Life who, LifeChange change, const Error*) {
-  if (std::find(clients_.begin(), clients_.end(), who.node) == clients_.end()) return;
+  if (!is_ours(who.node)) return;
   if (change == LifeChange::Paused || change == LifeChange::Resumed) return;
   if (change == LifeChange::Started) {
     after(Duration::milliseconds(20), [this, who] {
@@ -110,7 +121,7 @@ void Workload::on_life(World&, Life who, LifeChange change, const Error*) {
 bool Workload::is_quiet() const { return quiet_calls_ == 0 && inbox_.empty(); }
 
 std::string Workload::state() const {
-  return fmt::format("{} topics are not made, {} probes and {} calls are open, {} questions of a reading", topics_open_, probes_open_, quiet_calls_, reading_.open);
+  return fmt::format("{} topics are not made, {} are away, {} probes and {} calls are open, {} questions of a reading", topics_open_, churns_open_, probes_open_, quiet_calls_, reading_.open);
 }
 
 // --- topics ---------------------------------------------------------------------------------------------------------------------------
@@ -138,6 +149,8 @@ void Workload::start_producing() {
   for (size_t i = 0; i < producers_.size(); ++i) produce(i);
   for (size_t i = 0; i < committers_.size(); ++i) after(Duration::milliseconds(500), [this, i] { commit(i); });
   for (size_t i = 0; i < groups_.size(); ++i) subscribe(i);
+  for (size_t i = 0; i < peers_.size(); ++i) send_one_way(i);
+  delete_later();
 }
 
 // --- producers ------------------------------------------------------------------------------------------------------------------------
@@ -149,7 +162,9 @@ void Workload::produce(size_t index) {
     if (p.draws.chance(plan_.batched)) send_batch(p);
     else send_one(p, false, topics_[p.draws.below(topics_.size())]);
   }
-  after(Duration{p.draws.between(plan_.gap_min.ns, plan_.gap_max.ns)}, [this, index] { produce(index); });
+  int64_t gap = p.draws.between(plan_.gap_min.ns, plan_.gap_max.ns);
+  if (plan_.rests.numerator > 0 && p.draws.chance(plan_.rests)) gap += plan_.rest.ns;
+  after(Duration{gap}, [this, index] { produce(index); });
 }
 
 SentMessage Workload::new_message(Producer& p, const std::string& topic) {
@@ -178,9 +193,9 @@ SentMessage Workload::new_message(Producer& p, const std::string& topic) {
     }
     add(property::kKeys, keys);
   }
-  if (p.draws.chance({1, 8})) add("na\xC3\xAFve", "sch\xC3\xB6n \xE2\x82\xAC \xF0\x9F\x90\xA6");
+  if (!plan_.is_uniform && p.draws.chance({1, 8})) add("na\xC3\xAFve", "sch\xC3\xB6n \xE2\x82\xAC \xF0\x9F\x90\xA6");
   if (p.draws.chance(plan_.long_properties)) add("long", std::string(p.draws.log_between(100, 40'000), 'x'));
-  if (p.draws.chance({1, 16})) m.properties.pop_back();  // the last separator is optional
+  if (!plan_.is_uniform && p.draws.chance({1, 16})) m.properties.pop_back();  // the last separator is optional
   m.asked_ns = world_.now().ns;
   return m;
 }
@@ -252,6 +267,7 @@ void Workload::begin_probe() {
         if (route == nullptr || route->brokers.size() < court_.brokers().size()) return false;
         --probes_open_;
         probe_topics();
+        probe_flood();
         return true;
       });
 }
@@ -297,6 +313,7 @@ void Workload::on_delivered(size_t index, const reply::Delivered& delivered) {
   const QueueKey queue{delivered.broker, delivered.topic, delivered.queue_id};
   const std::vector<Court::Item> items = court_.read(group.name, queue, delivered.records, true);
   court_.delivered(group.name, queue, delivered.first.value(), delivered.next.value(), items);
+  if (leave(index)) return;
   const Life life = world_.life(group.client);
   after(Duration{group.draws.between(0, plan_.think_max.ns)}, [this, index, queue, next = delivered.next, life] {
     Group& g = groups_[index];
@@ -321,10 +338,10 @@ void Workload::commit(size_t index) {
   if (!is_sending_) return;
   Committer& c = committers_[index];
   const auto again = [this, index] {
-    after(Duration{committers_[index].draws.between(20'000'000, 400'000'000)}, [this, index] { commit(index); });
+    after(Duration{committers_[index].draws.between(plan_.commit_gap_min.ns, plan_.commit_gap_max.ns)}, [this, index] { commit(index); });
   };
   const auto& brokers = court_.brokers();
-  const QueueKey queue{brokers[c.draws.below(brokers.size())].geometry.name, topics_[c.draws.below(topics_.size())],
+  const QueueKey queue{brokers[c.draws.below(brokers.size())].geometry.name, topics_[c.draws.below(topics_.size() - (plan_.deletions > 0 ? 1 : 0))],
                        static_cast<int32_t>(c.draws.below(static_cast<uint64_t>(plan_.queues)))};
   const int64_t next = court_.order().end_of(queue);
   if (c.draws.chance({1, 3})) {

@@ -25,7 +25,10 @@ class Workload final : public WorldObserver {
   // A send to every topic through every client, until each of them succeeded.
   void begin_probe();
   bool is_probed() const { return probes_open_ == 0; }
-  bool has_topics() const { return topics_open_ == 0; }
+  bool has_topics() const { return topics_open_ == 0 && churns_open_ == 0; }
+  // Asks the name servers over and over until end_watching(): who was known stays known.
+  void begin_watching() { is_watching_routes_ = true, watch_routes(false); }
+  void end_watching() { is_watching_routes_ = false; }
   // Every queue of every broker from its minimum to its maximum, every key, every committed offset; asks again until all is answered.
   void begin_reading(std::string reader);
   bool is_reading() const { return reading_.is_running; }
@@ -48,7 +51,7 @@ class Workload final : public WorldObserver {
     uint64_t sequence = 0;
     uint32_t in_flight = 0;
   };
-  struct Group { std::string name, topic, expression; std::set<std::string> tags; NodeId client; CallId call; bool is_subscribed = false; KeyedStream draws; };
+  struct Group { std::string name, topic, expression; std::set<std::string> tags; NodeId client; CallId call; bool is_subscribed = false; KeyedStream draws, churn_draws; };
   struct Committer { std::string group; NodeId client; KeyedStream draws; std::map<QueueKey, int64_t> last; size_t turn = 0; };
   struct Reading {
     bool is_running = false;
@@ -61,7 +64,7 @@ class Workload final : public WorldObserver {
   // Asks; the answer comes later, as a Refusal with an unknown outcome when the client dies. False: the client is not up.
   bool ask(NodeId client, const Command& command, Duration limit, OnReply on_reply, bool has_many_answers = false, CallId* call = nullptr);
   // Asks until `is_done` accepts the answer.
-  void ask_until(NodeId client, std::function<Command()> make, std::function<bool(const Reply&)> is_done);
+  void ask_until(NodeId client, std::function<Command()> make, std::function<bool(const Reply&)> is_done, Duration limit = Duration::seconds(12));
   void settle_inbox();
 
   void create_topic(const std::string& topic);
@@ -75,6 +78,15 @@ class Workload final : public WorldObserver {
   void subscribe(size_t group);
   void on_delivered(size_t group, const reply::Delivered& delivered);
   void commit(size_t committer);
+  bool is_ours(NodeId node) const;
+  // workload_churn.cc
+  void delete_later();
+  void delete_topic();
+  void make_again(const std::string& topic);
+  bool leave(size_t group);                // the group goes away with the batch it was just given, and comes back
+  void send_one_way(size_t peer);
+  void probe_flood();
+  void watch_routes(bool was_complete);
   void read_queue_of(const QueueKey& queue);
   void read_page(std::shared_ptr<QueueRead> read);
   void read_keys();
@@ -90,13 +102,16 @@ class Workload final : public WorldObserver {
   const WorkloadPlan& plan_;
   std::vector<NodeId> clients_;
   std::vector<std::string> topics_;
-  std::vector<Producer> producers_;
+  std::vector<Producer> producers_, peers_;   // peers speak to brokers without a client node
   std::vector<Group> groups_;
   std::vector<Committer> committers_;
   std::map<CallId, Call> calls_;
   std::deque<std::pair<CallId, Reply>> inbox_;
   uint64_t next_call_ = 1, sequence_total_ = 0;
-  size_t topics_open_ = 0, probes_open_ = 0, quiet_calls_ = 0;
+  size_t topics_open_ = 0, churns_open_ = 0, probes_open_ = 0, quiet_calls_ = 0;
+  KeyedStream churn_draws_;
+  uint32_t deletions_left_ = 0;
+  bool is_watching_routes_ = false;
   bool is_sending_ = true, is_settling_ = false, is_subscribing_ = true;
   Reading reading_;
   int phase_ = 0;       // of a reading: queues, keys, offsets

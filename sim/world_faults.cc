@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/media.h"
 #include "sim/world_parts.h"
 
 namespace fulmar::sim {
@@ -39,6 +40,7 @@ void World::Faults::begin(size_t index) {
   engine.mix(mix64(fault.id, static_cast<uint64_t>(fault.kind)));
   engine.tell_observers([&](WorldObserver& o) { o.on_fault(engine.world, fault); });
   switch (fault.kind) {
+    case FaultKind::StaleTail: return leave_stale_tail_at(fault);
     case FaultKind::Crash:
     case FaultKind::Stop:
     case FaultKind::Pause:
@@ -96,6 +98,16 @@ void World::Faults::begin_on_node(const Fault& fault, size_t index) {
     parts_.network.slow_receiver(slot.life(), true);
     lasts(index, fault.duration);
   }
+}
+
+void World::Faults::leave_stale_tail_at(const Fault& fault) {
+  Host& host = parts_.host_of(parts_.slot(fault.node));
+  if (!host.is_up) return;
+  parts_.power_loss(parts_.slot(fault.node).spec_.host, CrashKind::PowerLoss, {}, fault.restart_after);
+  KeyedStream draws(parts_.engine.seed, Domain::DiskFault, mix64(fault.id, 0x57A1E));
+  const bool has_left = leave_stale_tail(host.disk, draws);
+  parts_.engine.faults.fired(FaultClass::StaleTail, has_left);
+  parts_.engine.mix(host.disk.digest());
 }
 
 void World::Faults::begin_on_host(const Fault& fault) {

@@ -66,6 +66,7 @@ class World::Faults final : public EventHandler {
   void begin(size_t index);
   void begin_on_node(const Fault& fault, size_t index);
   void begin_on_host(const Fault& fault);
+  void leave_stale_tail_at(const Fault& fault);
   void end(size_t index);
   void lasts(size_t index, Duration span);
 

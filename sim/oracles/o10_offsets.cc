@@ -39,6 +39,14 @@ void CommittedOffsets::lost_cache(const std::string& broker) {
   }
 }
 
+void CommittedOffsets::ends_at(const QueueKey& queue) {
+  for (auto& [key, v] : values_) {
+    if (key.second != queue) continue;
+    v.is_acked = v.is_safe = false;
+    ++v.losses;
+  }
+}
+
 void CommittedOffsets::beyond_promise(const std::string& broker) {
   for (auto& [key, v] : values_) {
     if (key.second.broker == broker) v.is_acked = v.is_safe = false;

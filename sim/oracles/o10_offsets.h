@@ -19,6 +19,8 @@ class CommittedOffsets {
   // A commit without an answer may still arrive, after younger ones: no floor can be demanded any more.
   void lost_track(const std::string& group, const QueueKey& queue);
   void lost_cache(const std::string& broker);
+  // What the queue held may be gone: what groups committed there comes down to what is left.
+  void ends_at(const QueueKey& queue);
   void beyond_promise(const std::string& broker);
   // What the broker answers: nothing, or an offset. `asked_ns`-time floors are the caller's: see begin_query().
   struct Floor { bool has_value = false; int64_t offset = 0; uint64_t losses = 0; };

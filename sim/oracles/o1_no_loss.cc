@@ -60,7 +60,7 @@ void NoLoss::read_everything(const std::map<MessageId, uint64_t>& visible) {
   const SentMessage* first = nullptr;
   for (const SentMessage& m : ledger_.all()) {
     const bool is_promised = m.fate == Fate::Acked || m.fate == Fate::StoredOnly;
-    if (!is_promised || visible.contains(m.id) || excused_.contains(m.id) || brokers_[m.queue.broker].is_beyond) continue;
+    if (!is_promised || m.may_vanish || visible.contains(m.id) || excused_.contains(m.id) || brokers_[m.queue.broker].is_beyond) continue;
     if (first == nullptr) first = &m;
     ++lost_;
   }

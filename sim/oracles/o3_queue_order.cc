@@ -63,6 +63,11 @@ void QueueOrder::cut(const Recovery& recovery) {
   }
 }
 
+void QueueOrder::ends_at(const QueueKey& queue, int64_t offset) {
+  Entries& entries = queues_[queue];
+  entries.erase(entries.lower_bound(offset), entries.end());
+}
+
 void QueueOrder::read_all(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<int64_t>& offsets) {
   int64_t expected = min;
   for (const int64_t offset : offsets) {

@@ -16,6 +16,8 @@ class QueueOrder {
   void acked(const SentMessage& message);
   // The log of a broker was cut at `end`: what stood behind may be replaced (O1 and O5 judge whether it may).
   void cut(const Recovery& recovery);
+  // What stood in the queue from `offset` on may be gone, and nothing comes in its place.
+  void ends_at(const QueueKey& queue, int64_t offset);
   // A reader has read all of a queue that says it holds [min, max).
   void read_all(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<int64_t>& offsets);
   // First offset behind everything known of a queue.

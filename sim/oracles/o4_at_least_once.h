@@ -17,6 +17,8 @@ class AtLeastOnce {
   void subscribed(const std::string& group, const std::string& topic, std::set<std::string> tags);
   void delivered(const std::string& group, const QueueKey& queue, int64_t first, int64_t next, const std::vector<int64_t>& offsets);
   void consumed(const std::string& group, const QueueKey& queue, int64_t next);
+  // The topic is deleted and made again from now on: its queues begin anywhere, and what remains at the end still counts.
+  void comes_and_goes(const std::string& topic) { coming_and_going_.insert(topic); }
   // The queue ends at `end` now: what stood behind is gone and may come back as something else.
   void cut(const QueueKey& queue, int64_t end);
   // A message that is visible at the end. True: `group` still misses it.
@@ -32,6 +34,7 @@ class AtLeastOnce {
     std::set<int64_t> done;
   };
   Verdicts& verdicts_;
+  std::set<std::string> coming_and_going_;
   std::map<std::string, std::pair<std::string, std::set<std::string>>> groups_;
   std::map<std::pair<std::string, QueueKey>, Progress> progress_;
 };
