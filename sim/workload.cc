@@ -315,9 +315,10 @@ void Workload::on_delivered(size_t index, const reply::Delivered& delivered) {
   court_.delivered(group.name, queue, delivered.first.value(), delivered.next.value(), items);
   if (leave(index)) return;
   const Life life = world_.life(group.client);
-  after(Duration{group.draws.between(0, plan_.think_max.ns)}, [this, index, queue, next = delivered.next, life] {
+  after(Duration{group.draws.between(0, plan_.think_max.ns)}, [this, index, queue, next = delivered.next, life, call = group.call] {
     Group& g = groups_[index];
-    if (world_.life(g.client) != life || !g.is_subscribed) return;
+    // Who left meanwhile and came back has other batches.
+    if (world_.life(g.client) != life || !g.is_subscribed || g.call != call) return;
     court_.consumed(g.name, queue, next.value());
     const command::Consumed consumed{.subscription_call = g.call.value(), .broker = queue.broker, .queue_id = queue.queue_id, .next = next};
     (void)ask(g.client, consumed, Duration::seconds(6), [](const Reply&) {});
