@@ -113,18 +113,28 @@ Result<void> sync_directory(const std::string& directory) {
   return {};
 }
 
-bool DurableDirectories::knows(const std::string& directory) {
+bool DurableDirectories::knows(const std::set<std::string>& set, const std::string& directory) {
   const std::lock_guard lock(mutex_);
-  return known_.count(directory) != 0;
+  return set.count(directory) != 0;
 }
 
 void DurableDirectories::forget(const std::string& directory) {
   const std::lock_guard lock(mutex_);
   known_.erase(directory);
+  settled_.erase(directory);
+}
+
+Result<void> DurableDirectories::settle(const std::string& directory) {
+  if (knows(settled_, directory)) return {};
+  FULMAR_TRY_VOID(make(directory));
+  FULMAR_TRY_VOID(sync_directory(directory));
+  const std::lock_guard lock(mutex_);
+  settled_.insert(directory);
+  return {};
 }
 
 Result<void> DurableDirectories::make(const std::string& directory) {
-  if (directory == "/" || directory == "." || knows(directory)) return {};
+  if (directory == "/" || directory == "." || knows(known_, directory)) return {};
   const std::string parent = parent_of(directory);
   bool is_new = ::mkdir(directory.c_str(), 0755) == 0;
   if (!is_new && errno == ENOENT) {
@@ -177,6 +187,7 @@ Result<std::unique_ptr<OpenFile>> map_file(const std::string& path, uint64_t siz
   const bool is_writable = how == Open::Existing;
   Descriptor found = open_file(path, is_writable ? O_RDWR : O_RDONLY);
   if (!found.is_open()) return file_error(errno, "open " + path);
+  if (is_writable) FULMAR_TRY_VOID(directories.settle(parent_of(path)));
   return map_opened(path, size_bytes, is_writable, std::move(found));
 }
 

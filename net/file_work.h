@@ -54,12 +54,14 @@ class DurableDirectories {
  public:
   // Makes `directory` and what is missing above it, and syncs every name on the way that this process has not yet seen synced.
   Result<void> make(const std::string& directory);
+  // Makes the names in `directory` durable that an earlier process may have given and not synced: once each, then it is known.
+  Result<void> settle(const std::string& directory);
   void forget(const std::string& directory);
 
  private:
-  bool knows(const std::string& directory);
+  bool knows(const std::set<std::string>& set, const std::string& directory);
   std::mutex mutex_;
-  std::set<std::string> known_;
+  std::set<std::string> known_, settled_;
 };
 
 std::string parent_of(const std::string& path);

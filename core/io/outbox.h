@@ -74,7 +74,7 @@ class Outbox {
   void list(Ticket ticket, std::string_view directory);         // the whole subtree, in any order; a missing directory lists as empty
   // New: the name must not exist (Exists); missing parents are made; length set, content zeros, name and size durable in every parent
   // once Mapped. Existing, ReadOnly: size_bytes 0 takes the length as it is, else it must match (WrongSize); NotFound; an empty
-  // file is WrongSize. Warms nothing.
+  // file is WrongSize. Existing: its name is durable once Mapped, whoever made it. Warms nothing.
   void map(Ticket ticket, std::string_view path, uint64_t size_bytes, Open how);
   // Then: blocks allocated, resident, zero (whatever was there before), clean and durable. DiskFull comes from here, from map and
   // from replace, never from a store into memory. After a crash before Done each page is old or zero.
