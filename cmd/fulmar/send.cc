@@ -34,13 +34,18 @@ struct SendOptions {
   bool is_json = false, is_quiet = false, is_one_way_allowed = false;
 };
 
-// What the sender remembers: written by the client's thread, read by ours.
+// What the sender remembers: written by the client's thread, read by ours. Files and terminals are written by a thread of its own: one that
+// is slow must not hold up the client, whose time-outs run.
 class Account {
  public:
   explicit Account(const SendOptions& options) : options_(options) {
     if (!options.ack_log.empty()) ack_log_ = std::fopen(options.ack_log.c_str(), "a");
+    writer_ = std::thread([this] { write_acks(); });
   }
-  ~Account() { if (ack_log_ != nullptr) std::fclose(ack_log_); }
+  ~Account() {
+    end_writer();
+    if (ack_log_ != nullptr) std::fclose(ack_log_);
+  }
   bool is_ack_log_broken() const { return !options_.ack_log.empty() && ack_log_ == nullptr; }
 
   bool wait_for_room() {
@@ -62,11 +67,7 @@ class Account {
       --in_flight_;
       if (const auto* ok = std::get_if<reply::Sent>(&reply); ok != nullptr && ok->code == Code::Success) {
         ++acked_;
-        if (ack_log_ != nullptr) {
-          std::fprintf(ack_log_, "%s %s %d %lld\n", id.c_str(), ok->broker.c_str(), ok->queue_id, static_cast<long long>(ok->queue_offset.value()));
-          std::fflush(ack_log_);
-        }
-        if (!options_.is_quiet) print(id, *ok);
+        unwritten_.emplace_back(id, *ok);
       } else {
         ++failed_;
         last_failure_ = reply;
@@ -75,6 +76,7 @@ class Account {
     changed_.notify_all();
   }
   int finish() {
+    end_writer();
     const std::lock_guard lock(mutex_);
     if (options_.is_json) say("{{\"sent\":{},\"acked\":{},\"failed\":{}}}\n", sent_, acked_, failed_ + in_flight_);
     else if (sent_ > 1 || options_.is_quiet) say("sent {} acked {}\n", sent_, acked_);
@@ -84,8 +86,31 @@ class Account {
   }
 
  private:
-  void print(const std::string& id, const reply::Sent& ok) {
-    if (options_.is_json) return;
+  using Ack = std::pair<std::string, reply::Sent>;
+  void write_acks() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !unwritten_.empty() || is_ending_; });
+      if (unwritten_.empty()) return;
+      const std::vector<Ack> acks = std::exchange(unwritten_, {});
+      lock.unlock();
+      for (const auto& [id, ok] : acks) write(id, ok);
+      if (ack_log_ != nullptr) std::fflush(ack_log_);
+      (void)is_output_broken();   // flushes
+      lock.lock();
+    }
+  }
+  void end_writer() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    if (writer_.joinable()) writer_.join();
+  }
+  void write(const std::string& id, const reply::Sent& ok) {
+    if (ack_log_ != nullptr) std::fprintf(ack_log_, "%s %s %d %lld\n", id.c_str(), ok.broker.c_str(), ok.queue_id, static_cast<long long>(ok.queue_offset.value()));
+    if (options_.is_json || options_.is_quiet) return;
     say("{} {} queue {} offset {} id {}\n", id, ok.broker, ok.queue_id, ok.queue_offset, ok.message_id);
   }
   const SendOptions& options_;
@@ -95,6 +120,9 @@ class Account {
   uint32_t in_flight_ = 0;
   uint64_t sent_ = 0, acked_ = 0, failed_ = 0;
   Reply last_failure_ = reply::Ok{};
+  std::vector<Ack> unwritten_;
+  bool is_ending_ = false;
+  std::thread writer_;
 };
 
 int run_send(const SendOptions& options) {
