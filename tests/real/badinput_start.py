@@ -223,12 +223,22 @@ def serves_or_refuses(server_directory, witness, what, path):
 def directories_for_files():
     """a directory, a FIFO, a dangling link where a file should be, and the reverse"""
     results = []
+    filled, witness = fill(10)
+    acked = dict(witness.acked)
+
+    def copy():
+        directory = os.path.join(WORK, f'copy{Server.serial}')
+        subprocess.run(['cp', '-a', '--sparse=always', filled.directory, directory], check=True)
+        witness.acked = dict(acked)
+        return directory
+
     for folder, name in (('', 'lock'), ('', 'abort'), ('', 'checkpoint'), ('config', 'topics.json'), ('index', None), ('consumequeue', None), ('commitlog', None)):
         for kind in ('directory', 'fifo', 'link'):
-            server, witness = fill(10)
-            path = os.path.join(server.store, folder, name) if name else file_of(server.store, folder)
+            directory = copy()
+            store = os.path.join(directory, 'broker')
+            path = os.path.join(store, folder, name) if name else file_of(store, folder)
             if os.path.exists(path):
-                os.rename(path, os.path.join(WORK, f'kept{Server.serial}'))
+                os.rename(path, os.path.join(WORK, f'kept{time.monotonic_ns()}'))
             if kind == 'directory':
                 os.mkdir(path)
             elif kind == 'fifo':
@@ -237,17 +247,17 @@ def directories_for_files():
                 os.symlink('/nonexistent/x', path)
             if folder == 'commitlog':   # the messages are gone: only the sentence counts
                 witness.acked.clear()
-            results.append(serves_or_refuses(server.directory, witness, f'{kind} for {folder}/{name}', path))
-            shutil.rmtree(server.directory)
+            results.append(serves_or_refuses(directory, witness, f'{kind} for {folder}/{name}', path))
+            shutil.rmtree(directory)
     for folder in ('config', 'index', 'consumequeue', 'commitlog'):
-        server, witness = fill(10)
-        path = os.path.join(server.store, folder)
+        directory = copy()
+        path = os.path.join(directory, 'broker', folder)
         shutil.rmtree(path)
         with open(path, 'w') as f:
             f.write('a file')
         if folder == 'commitlog':
             witness.acked.clear()
-        results.append(serves_or_refuses(server.directory, witness, f'a file for {folder}', path + '/x'))
+        results.append(serves_or_refuses(directory, witness, f'a file for {folder}', path + '/x'))
     return f'{results.count("served")} served, {results.count("refused")} refused'
 
 
@@ -256,22 +266,25 @@ def log_files():
     """commit log files truncated, extended, empty, missing in the middle: what is there is served, or one sentence"""
     small = ['--set', 'mappedFileSizeCommitLog=65536', '--set', 'maxMessageSize=1000']
     words = []
+    server = Server(*small).ready()
+    witness = Witness(server, pause=0)
+    wait_for(lambda: len(witness.acked) >= 500, 15, 'no messages')
+    witness.finish()
+    server.stop()
     for what in ('last empty', 'last half', 'last longer', 'first half', 'first empty', 'middle gone', 'first gone', 'last 1 byte'):
-        server = Server(*small).ready()
-        witness = Witness(server, pause=0)
-        wait_for(lambda: len(witness.acked) >= 500, 15, 'no messages')
-        witness.finish()
-        server.stop()
-        logs = sorted(os.listdir(os.path.join(server.store, 'commitlog')))
+        directory = os.path.join(WORK, 'cut ' + what)
+        subprocess.run(['cp', '-a', '--sparse=always', server.directory, directory], check=True)
+        folder = os.path.join(directory, 'broker', 'commitlog')
+        logs = sorted(os.listdir(folder))
         expect(len(logs) >= 4, f'only {len(logs)} log files')
-        used = [l for l in logs if any(open(os.path.join(server.store, 'commitlog', l), 'rb').read())]
+        used = [l for l in logs if any(open(os.path.join(folder, l), 'rb').read())]
         pick = {'last': used[-1], 'firs': used[0], 'midd': used[len(used) // 2]}[what[:4]]
-        path = os.path.join(server.store, 'commitlog', pick)
+        path = os.path.join(folder, pick)
         if what.endswith('gone'):
             os.unlink(path)
         else:
             os.truncate(path, {'empty': 0, 'half': 32768, 'longer': 80_000, 'byte': 1}[what.split()[-1]])
-        again = Server(*small, directory=server.directory)
+        again = Server(*small, directory=directory)
         try:
             again.ready()
         except Failure:
