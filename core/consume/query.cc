@@ -8,7 +8,7 @@ namespace fulmar {
 
 namespace {
 constexpr uint64_t kProbeBytes = 4096;   // enough for most records; longer ones are fetched once their size is known
-constexpr size_t kFetchesMax = 16;          // in a row without a candidate judged: a disk slower than what it fetches stays warm
+constexpr size_t kFetchesMax = 16;       // in a row without getting on: a disk slower than what it fetches stays warm
 
 bool has_key(const Message& message, std::string_view key) {
   bool has = false;
@@ -27,16 +27,17 @@ bool has_key(const Message& message, std::string_view key) {
 }  // namespace
 
 Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
-  // The way through the index fetches of every file a slot and the pages of its chain.
-  const size_t fetches_max = kFetchesMax * (query.has_candidates ? 1 : 1 + index_.file_count());
-  if (static_cast<size_t>(query.fetches) > fetches_max) return Error(Errc::Full, fmt::format("this query fetched {} times in vain", query.fetches));
+  if (query.fetches > kFetchesMax) return Error(Errc::Full, fmt::format("this query fetched {} times in vain", query.fetches));
   const std::optional<uint64_t> token = waiting_.add({});
   if (!token) return Error(Errc::Full, fmt::format("{} queries wait for the disk", waiting_.size()));
   const size_t judged_before = query.judged;
   const bool had_candidates = query.has_candidates;
   if (!judge(ctx, query, *token)) {
     const bool is_postponed = !postponed_.empty() && postponed_.back() == *token;
-    if (query.judged > judged_before || query.has_candidates != had_candidates) query.fetches = 0;
+    const uint64_t walked = query.has_candidates ? 0 : index_.walked(query.walk);
+    const bool gets_on = query.judged > judged_before || query.has_candidates != had_candidates || walked > query.walked;
+    query.walked = std::max(query.walked, walked);
+    if (gets_on) query.fetches = 0;
     else if (!is_postponed) ++query.fetches;
     *waiting_.find(*token) = std::move(query);
     return std::optional<QueryAnswer>();

@@ -33,7 +33,8 @@ struct MessageQuery {
   int32_t found = 0;
   std::vector<uint8_t> records;         // of what was found, back to back
   bool is_full = false;                 // the next one would pass kQueryBytesMax
-  int fetches = 0;                      // since a candidate was judged
+  uint64_t walked = 0;                  // how far the walk was, of Index::walked
+  size_t fetches = 0;                   // in a row without getting on
 };
 
 struct QueryAnswer { int32_t count = 0; std::vector<uint8_t> records; };

@@ -180,6 +180,7 @@ bool Index::Impl::walk_file(Ctx& ctx, Walk& walk, File& file, Wall begin, Wall e
     walk.number = load_be<uint32_t>(ctx.files.at(file.id).view({at, at + kIndexSlotBytes}).data());
     if (walk.number >= number_end(file)) walk.number = 0;
     walk.is_in_chain = true;
+    ++walk.moves;
   }
   while (walk.number != 0 && walk.hits.size() < count_max && walk.steps < kChainStepsMax) {
     const Range bytes{entry_at(walk.number), entry_at(walk.number + 1)};
@@ -191,6 +192,7 @@ bool Index::Impl::walk_file(Ctx& ctx, Walk& walk, File& file, Wall begin, Wall e
     SOMETIMES("store: two keys share an index slot", entry.hash != walk.hash);
     walk.number = entry.previous < walk.number ? entry.previous : 0;
     ++walk.steps;
+    ++walk.moves;
   }
   return true;
 }
@@ -239,7 +241,10 @@ bool Index::is_loaded() const { return impl_->is_loaded; }
 bool Index::needs_rebuild() const { return impl_->must_rebuild; }
 
 // What headers on disk say, and what waits: so that a later start can find at least this much.
-size_t Index::file_count() const { return impl_->files.size(); }
+uint64_t Index::walked(uint64_t token) const {
+  const auto it = impl_->walks.find(token);
+  return it == impl_->walks.end() ? 0 : it->second.moves;
+}
 
 uint64_t Index::entry_count() const {
   uint64_t count = impl_->pending.size();

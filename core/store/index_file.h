@@ -47,7 +47,7 @@ class Index : public Derived {
   void begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known);
   bool is_loaded() const;
   bool needs_rebuild() const;       // then all files were dropped; dispatch must start at the log's beginning
-  size_t file_count() const;
+  uint64_t walked(uint64_t token) const;   // grows with every slot, entry and file that the query of this token has passed; 0: it has no walk
   uint64_t entry_count() const;     // Σ (indexCount - 1) over all files and what is pending
 
   // --- query ------------------------------------------------------------------------------------------------------------------------

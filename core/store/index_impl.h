@@ -41,10 +41,11 @@ struct Index::Impl {
     uint64_t name = UINT64_MAX;      // the file it is in; all newer ones are done
     uint32_t number = 0;             // next entry of the chain, when is_in_chain
     uint32_t steps = 0;
+    uint64_t moves = 0;              // slots, entries and files passed
     bool is_in_chain = false;
     Monotonic last_used;
     std::vector<KeyHit> hits;
-    void leave(uint64_t file) { name = file - 1; is_in_chain = false; }
+    void leave(uint64_t file) { name = file - 1; is_in_chain = false; ++moves; }
   };
   enum class LoadPhase : uint8_t { Header, Scan };
 
