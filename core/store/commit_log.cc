@@ -133,8 +133,10 @@ void CommitLog::pump_cooling(Ctx& ctx) {
     is_cooling_timer_set_ = false;
     look_for_cold(ctx);
   }
-  if (is_due || warm_.is_over())
-    for (const Range& cold : warm_.take_cold(ctx.now.monotonic)) cool(ctx, {cold.begin, is_writing_ ? std::min(cold.end, own_tail_begin_) : cold.end});
+  if (is_due || warm_.is_over()) {
+    const uint64_t end = is_writing_ ? own_tail_begin_ : files_.limit();
+    for (const Range& cold : warm_.take_cold(ctx.now.monotonic)) cool(ctx, {cold.begin, std::min(cold.end, end)});
+  }
   if (is_cooling_timer_set_ || !may_cool_later()) return;
   is_cooling_timer_set_ = true;
   ctx.timers.set(TimerId(uint64_t{owner::kLogWarm} << 56), next_cooling_);
