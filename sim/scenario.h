@@ -38,6 +38,7 @@ struct WorkloadPlan {
   Ratio picks_queue{1, 3};
   Duration think_max = Duration::milliseconds(50);   // of a consumer, per batch
   bool is_created_by_sending = false;    // topics are not created first
+  bool has_bound_lengths = false;        // long properties are about as long as a record takes, with and without its checksum
   bool is_uniform = false;               // records of one topic that have one size, when nothing else varies it
   Ratio rests{0, 1};                     // of a producer: after a message it adds `rest` to its gap
   Duration rest;

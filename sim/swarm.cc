@@ -127,6 +127,8 @@ class Maker {
     w.is_uniform = draws.chance({1, 2});
     w.body_bytes_min = static_cast<uint32_t>(draws.log_between(w.is_uniform ? 100 : 600, 3'000));
     w.body_bytes_max = w.is_uniform ? w.body_bytes_min : w.body_bytes_min + 4'000;
+    w.has_bound_lengths = true;
+    w.long_properties = {1, 40};
     if (w.is_uniform) w.keyed = w.tagged = w.long_properties = w.large = {0, 1};
     w.messages_max = 1'200;
     static constexpr RestDamage kDamages[] = {RestDamage::None, RestDamage::CheckpointGone, RestDamage::IndexGone, RestDamage::LogRot};
@@ -402,7 +404,7 @@ class Maker {
     add_class(s, 51, 1, [&](Fault& f, Prng& one) {
       on_broker(f, one);
       f.kind = FaultKind::DiskFull;
-      f.trigger.at = {one.between(0, 60'000'000)};
+      f.trigger.at = {one.between(0, 3'000'000)};
       f.amount = static_cast<int64_t>(one.chance({1, 2}) ? 0 : one.log_between(4096, 6u << 20));
       f.duration = Duration::milliseconds(static_cast<int64_t>(one.log_between(100, 4000)));
     });

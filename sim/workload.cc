@@ -194,7 +194,10 @@ SentMessage Workload::new_message(Producer& p, const std::string& topic) {
     add(property::kKeys, keys);
   }
   if (!plan_.is_uniform && p.draws.chance({1, 8})) add("na\xC3\xAFve", "sch\xC3\xB6n \xE2\x82\xAC \xF0\x9F\x90\xA6");
-  if (p.draws.chance(plan_.long_properties)) add("long", std::string(p.draws.log_between(100, 40'000), 'x'));
+  if (plan_.has_bound_lengths && p.draws.chance(plan_.long_properties)) {
+    constexpr uint64_t kOverhead = 6, kAbout = 32'767;   // the name and two separators; what a signed length takes
+    add("long", std::string(kAbout - 30 + p.draws.below(35) - kOverhead - m.properties.size(), 'x'));
+  } else if (p.draws.chance(plan_.long_properties)) add("long", std::string(p.draws.log_between(100, 40'000), 'x'));
   if (!plan_.is_uniform && p.draws.chance({1, 16})) m.properties.pop_back();  // the last separator is optional
   m.asked_ns = world_.now().ns;
   return m;

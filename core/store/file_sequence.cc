@@ -111,6 +111,7 @@ void FileSequence::pump(Ctx& ctx, uint64_t end) {
 }
 
 void FileSequence::fail(Ctx& ctx, Error error) {
+  if (MUTANT(DiskFullIsFatal)) return ctx.out.halt(error.code, "no room for the log");
   is_advancing_ = false;
   if (!std::exchange(is_failing_, true)) ctx.trace.note(PrepareBlockedEvent{prepared_to_, error.text()});
   SOMETIMES("store: the log finds no room on the disk", error.code == Errc::DiskFull);
@@ -153,13 +154,7 @@ void FileSequence::on_mapped(Ctx& ctx, const Mapped& mapped) {
 
 void FileSequence::on_done(Ctx& ctx, const Done& done) {
   const InFlight what = tickets_.redeem(done.ticket);
-  if (!done.outcome) {
-    if (MUTANT(DiskFullIsFatal)) {
-      ctx.out.halt(done.outcome.error().code, "no room for the log");
-      return;
-    }
-    return fail(ctx, done.outcome.error());
-  }
+  if (!done.outcome) return fail(ctx, done.outcome.error());
   is_advancing_ = false;
   if (prepared_to_ < what.prepare_end) {
     prepared_to_ = what.prepare_end;
