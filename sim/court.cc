@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/oracles/fsck.h"
 #include "sim/wire_watch.h"
@@ -267,12 +268,12 @@ void Court::on_life(World& world, Life who, LifeChange change, const Error* why)
   answers_.died(name);
   if (wire_) wire_->died(who.node);
   if (b == nullptr) return;
-  b->is_serving = false;
+  const bool was_serving = std::exchange(b->is_serving, false);
   b->found_durable = 0;
   b->topic_changes.clear();
   truth_.restarted(name);
   // A failed flush: the pages may be gone although the process could still read them.
-  if (change == LifeChange::Halted && why != nullptr && why->code == Errc::DiskFull) {
+  if (change == LifeChange::Halted && was_serving && why != nullptr && why->code == Errc::DiskFull) {
     violated("O17", fmt::format("{} ends because its disk is full, instead of refusing until there is room: {}", name, why->text()));
   }
   if (change == LifeChange::Halted && why != nullptr && why->code == Errc::FlushFailed) {
@@ -307,7 +308,7 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
     recovered(b, record.values[1]);
     check_flushed(b, record.values[1]);
   } else if (id == kRoundDone) {
-    b.is_rebuilding = false;
+    if (record.values[0] >= b.log_end) b.is_rebuilding = false;   // as far as a checkpoint may have claimed
     check_round(b, record.values[0]);
   } else if (id == kRebuildDerived || id == kQueuesRebuilt || id == kIndexRebuilt) {
     b.is_rebuilding = true;
@@ -439,7 +440,7 @@ void Court::check_store(const BrokerFacts& b, Image image, std::string_view when
 }
 
 void Court::check_round(const BrokerFacts& b, uint64_t to) {
-  if (b.is_hurt) return;   // it is read-only, and no checkpoint speaks for it
+  if (b.is_hurt || b.is_rebuilding) return;   // it is read-only, and no checkpoint speaks for it
   const uint64_t lot = mix64(mix64(scenario_.seed.value, 0x020), ++rounds_);
   if (lot % scenario_.oracles.round_every != 0) return;
   SimDisk image = world_.disk(b.host).clone();

@@ -404,7 +404,7 @@ class Maker {
     add_class(s, 51, 1, [&](Fault& f, Prng& one) {
       on_broker(f, one);
       f.kind = FaultKind::DiskFull;
-      f.trigger.at = {one.between(0, 3'000'000)};
+      f.trigger.at = {static_cast<int64_t>(one.log_between(1'000'000, 300'000'000))};
       f.amount = static_cast<int64_t>(one.chance({1, 2}) ? 0 : one.log_between(4096, 6u << 20));
       f.duration = Duration::milliseconds(static_cast<int64_t>(one.log_between(100, 4000)));
     });

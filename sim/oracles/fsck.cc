@@ -38,7 +38,8 @@ class Checker {
     for (auto it = files_.lower_bound(prefix); it != files_.end() && it->first.starts_with(prefix); ++it) {
       const std::string name = it->first.substr(prefix.size());
       const bool is_number = name.size() == digits && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-      if (is_number) out.emplace_back(name, it->second);
+      // A crash may leave the name of a file that was being made, without its length.
+      if (is_number && !(options_.may_be_torn && it->second.empty())) out.emplace_back(name, it->second);
     }
     return out;
   }

@@ -127,7 +127,7 @@ TEST(Mutants, OnlyThePlantedOneFires) {
     EXPECT_EQ(mutants::fired(), 1u);
     mutants::plant(Mutant::None);
     EXPECT_NE(std::string_view(mutant.sentence), "");
-    EXPECT_EQ(std::string_view(mutant.oracle).front(), 'O') << mutant.name;
+    EXPECT_TRUE(std::string_view(mutant.oracle).front() == 'O' || std::string_view(mutant.oracle) == "unit") << mutant.name;
   }
 }
 
