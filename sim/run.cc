@@ -185,7 +185,8 @@ bool Run::hurt() {
     return true;
   }
   // Without checksums a record is not protected, and nobody could tell.
-  if (scenario_.at_rest == RestDamage::LogRot && b.geometry.has_crc) {
+  const bool is_rot = scenario_.at_rest == RestDamage::LogRot || scenario_.at_rest == RestDamage::LogRotUnseen;
+  if (is_rot && b.geometry.has_crc) {
     LogWalk walk = walk_log(disk);
     // A record of a user, with another one behind it: the last one could as well be torn.
     if (!walk.records.empty()) walk.records.pop_back();
@@ -197,6 +198,7 @@ bool Run::hurt() {
     disk.rot_at(victim.path, victim.offset + draws.below(victim.bytes - kChecksumBytes), static_cast<uint8_t>(1u << draws.below(8)));
     court_.hurt({b.geometry.name, victim.topic, victim.queue_id}, victim.queue_offset);
   }
+  if (scenario_.at_rest == RestDamage::LogRotUnseen) return true;
   disk.lose_file("store/checkpoint");
   world_.faults().fired(FaultClass::FileGone, true);
   return true;

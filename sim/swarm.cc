@@ -133,6 +133,7 @@ class Maker {
     w.messages_max = 1'200;
     static constexpr RestDamage kDamages[] = {RestDamage::None, RestDamage::CheckpointGone, RestDamage::IndexGone, RestDamage::LogRot};
     s.at_rest = kDamages[draws.below(std::size(kDamages))];
+    if (s.at_rest == RestDamage::LogRot && draws.chance({1, 2})) s.at_rest = RestDamage::LogRotUnseen;
   }
 
   // Topics and groups come and go, committers hurry, and a peer without a client speaks to the brokers.

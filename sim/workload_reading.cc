@@ -88,8 +88,6 @@ void Workload::read_keys() {
   for (size_t i = first; i < all.size(); i += step) {
     read_key(all[i], {});
     const std::vector<int64_t> stamps = court_.index().stamps(all[i]);
-    // The index knows seconds and gives a bounded number of candidates: of very many within one second it need not reach the window.
-    if (stamps.size() > static_cast<size_t>(kQueryCountMax)) continue;
     KeyedStream draws(scenario_.seed, load_domain(7), mix64(sequence_total_, i));
     const int64_t one = stamps[draws.below(stamps.size())], other = stamps[draws.below(stamps.size())];
     read_key(all[i], {std::min(one, other), std::max(one, other)});

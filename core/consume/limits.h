@@ -24,6 +24,7 @@ inline constexpr Duration kCommitPatience = Duration::seconds(2);       // a log
 inline constexpr uint32_t kQueriesMax = 256;                   // SYSTEM_BUSY
 inline constexpr int32_t kQueryCountMax = 64;
 inline constexpr uint32_t kQueryCollisionsMax = 64;            // candidates beyond the wanted number that may turn out to be other keys
+inline constexpr uint32_t kQueryCandidatesMax = 16'384;        // what the index is asked for in the end; what lies behind is not found
 inline constexpr uint64_t kQueryBytesMax = 1u << 20;
 inline constexpr uint64_t kQueryStepBytesMax = 8u << 20;       // read and checked for queries in one step; the rest goes on in the next
 

@@ -1,11 +1,23 @@
 #include "core/consume/pull.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/java_hash.h"
 #include "core/base/marks.h"
+#include "core/store/record.h"
 
 namespace fulmar {
+
+namespace {
+struct RecordDamaged {
+  FULMAR_EVENT(RecordDamaged, Error, "the record at log bytes [{}, {}) is damaged and passed over: {}");
+  uint64_t begin, end;
+  std::string_view why;
+  auto values() const { return std::array{begin, end}; }
+  std::string_view text() const { return why; }
+};
+}  // namespace
 
 Result<TagFilter> TagFilter::parse(std::string_view subscription) {
   TagFilter out;
@@ -109,6 +121,15 @@ Pulls::Stop Pulls::take(Ctx& ctx, const PullRequest& request, uint64_t token, st
       if (answer.count == 0) log_.warm(ctx, entry.at, std::max<uint64_t>(entry.bytes, limits::kPullWarmBytes), WarmToken{WarmFor::Pull, token});
       return Stop::ColdLog;
     case CommitLog::Readiness::Ready: break;
+  }
+  if (!log_.is_own(entry.at) && !MUTANT(PullServesDamage)) {
+    // What a disk gives back is compared before anybody gets it: recovery reads only what was not known to be flushed.
+    const ParsedRecord parsed = parse_record(log_.view(ctx, entry.at, entry.bytes), entry.at, Verify::Checksums);
+    if (parsed.kind != RecordKind::Message || parsed.bytes != entry.bytes) {
+      SOMETIMES("pull: a record of the disk does not match its checksum", true);
+      ctx.trace.note(RecordDamaged{begin, end, parsed.kind == RecordKind::Message ? "another length than its queue entry says" : parsed.why});
+      return Stop::ScanEnd;
+    }
   }
   const FileSlice slice = log_.slice(ctx, entry.at, entry.bytes);
   const bool is_next = !answer.slices.empty() && answer.slices.back().file == slice.file && answer.slices.back().range.end == slice.range.begin;

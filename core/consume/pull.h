@@ -5,6 +5,7 @@
 //
 // Status (store.md 15): offset < min => OFFSET_MOVED to min; == max => NOT_FOUND; > max => OFFSET_MOVED to max; nothing matched the
 // filter => RETRY_IMMEDIATELY with `next` advanced. Nothing at or above the queue's dispatched end is ever returned.
+// A record that came from the disk and does not match its checksums is passed over, with an event.
 
 #include <optional>
 #include <span>

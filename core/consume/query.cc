@@ -30,12 +30,13 @@ Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
   if (query.fetches > kFetchesMax) return Error(Errc::Full, fmt::format("this query fetched {} times in vain", query.fetches));
   const std::optional<uint64_t> token = waiting_.add({});
   if (!token) return Error(Errc::Full, fmt::format("{} queries wait for the disk", waiting_.size()));
-  const size_t judged_before = query.judged;
+  const PhysicalOffset oldest_before = query.oldest;
+  const uint32_t asked_before = query.asked;
   const bool had_candidates = query.has_candidates;
   if (!judge(ctx, query, *token)) {
     const bool is_postponed = !postponed_.empty() && postponed_.back() == *token;
     const uint64_t walked = query.has_candidates ? 0 : index_.walked(query.walk);
-    const bool gets_on = query.judged > judged_before || query.has_candidates != had_candidates || walked > query.walked;
+    const bool gets_on = query.oldest != oldest_before || query.asked != asked_before || query.has_candidates != had_candidates || walked > query.walked;
     query.walked = std::max(query.walked, walked);
     if (gets_on) query.fetches = 0;
     else if (!is_postponed) ++query.fetches;
@@ -48,11 +49,26 @@ Result<std::optional<QueryAnswer>> Queries::run(Ctx& ctx, MessageQuery& query) {
 }
 
 bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
-  if (!query.has_candidates) {
-    if (query.at) query.candidates.push_back({*query.at});
-    else if (!walk_index(ctx, query, token)) return false;
-    query.has_candidates = true;
+  while (true) {
+    if (!query.has_candidates) {
+      if (query.at) query.candidates.push_back({*query.at});
+      else if (!walk_index(ctx, query, token)) return false;
+      query.has_candidates = true;
+      const auto below = [&](const KeyHit& hit) { return hit.at >= query.oldest; };
+      query.judged = static_cast<size_t>(std::partition_point(query.candidates.begin(), query.candidates.end(), below) - query.candidates.begin());
+    }
+    if (!judge_candidates(ctx, query, token)) return false;
+    // The index knows seconds: very many messages of one second may stand before those that were asked for.
+    const bool is_cut_short = query.candidates.size() >= query.asked && query.asked < limits::kQueryCandidatesMax && !MUTANT(QueryStopsAtItsCandidates);
+    if (query.at || query.is_full || query.found >= query.count_max || !is_cut_short) return true;
+    SOMETIMES("query: walks on behind candidates that were none", true);
+    query.candidates.clear();
+    query.has_candidates = false;
+    query.walk = 0;
   }
+}
+
+bool Queries::judge_candidates(Ctx& ctx, MessageQuery& query, uint64_t token) {
   while (query.judged < query.candidates.size() && query.found < query.count_max && !query.is_full) {
     if (step_bytes_ > limits::kQueryStepBytesMax) {
       SOMETIMES("query: goes on in the next step", true);
@@ -60,6 +76,7 @@ bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
       return false;
     }
     if (look(ctx, query, query.candidates[query.judged].at, token) == Look::Cold) return false;
+    query.oldest = query.candidates[query.judged].at;
     ++query.judged;
   }
   return true;
@@ -67,9 +84,12 @@ bool Queries::judge(Ctx& ctx, MessageQuery& query, uint64_t token) {
 
 // The index goes on where it stood only when it is asked under the same name again.
 bool Queries::walk_index(Ctx& ctx, MessageQuery& query, uint64_t token) {
-  if (query.walk == 0) query.walk = next_walk_++;
-  const uint32_t count_max = static_cast<uint32_t>(query.count_max) + limits::kQueryCollisionsMax;
-  if (index_.query(ctx, query.topic, query.key, query.begin, query.end, count_max, query.walk, query.candidates)) {
+  if (query.walk == 0) {
+    query.walk = next_walk_++;
+    query.walked = 0;
+    query.asked = std::min(query.asked == 0 ? static_cast<uint32_t>(query.count_max) + limits::kQueryCollisionsMax : query.asked * 4, limits::kQueryCandidatesMax);
+  }
+  if (index_.query(ctx, query.topic, query.key, query.begin, query.end, query.asked, query.walk, query.candidates)) {
     walks_.erase(query.walk);
     return true;
   }

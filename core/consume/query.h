@@ -28,7 +28,9 @@ struct MessageQuery {
   // how far it came
   uint64_t walk = 0;                    // the index knows its walk by this, however often the query waits; 0: not begun
   bool has_candidates = false;
-  std::vector<KeyHit> candidates;
+  std::vector<KeyHit> candidates;       // newest first
+  uint32_t asked = 0;                   // how many candidates the walk was to bring at most
+  PhysicalOffset oldest{UINT64_MAX};    // the last one looked at: a longer walk goes on below it
   size_t judged = 0;                    // candidates looked at
   int32_t found = 0;
   std::vector<uint8_t> records;         // of what was found, back to back
@@ -61,6 +63,7 @@ class Queries {
   Look look(Ctx& ctx, MessageQuery& query, PhysicalOffset at, uint64_t token);
   bool walk_index(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: an index file is cold
   bool is_ready(Ctx& ctx, PhysicalOffset at, uint64_t bytes, uint64_t token);
+  bool judge_candidates(Ctx& ctx, MessageQuery& query, uint64_t token);
   bool judge(Ctx& ctx, MessageQuery& query, uint64_t token);   // false: something is cold and being fetched, or the step has read enough
   Index& index_;
   CommitLog& log_;

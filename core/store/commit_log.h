@@ -51,6 +51,8 @@ class CommitLog {
   enum class Readiness : uint8_t { Ready, Cold, Outside };
   // Ready: resident by our bookkeeping (decision 7). The range must not cross a file.
   Readiness readiness(PhysicalOffset at, uint64_t bytes, Monotonic now) const;
+  // Stored by this life and still in memory; anything else came from the disk, and may not be what was written there.
+  bool is_own(PhysicalOffset at) const { return is_writing_ && at.value() >= own_tail_begin_; }
   Bytes view(Ctx& ctx, PhysicalOffset at, uint64_t bytes) const;        // Ready ranges only
   FileSlice slice(Ctx& ctx, PhysicalOffset at, uint64_t bytes);         // Ready ranges only
   // Fetches the pages of [at, at + bytes), cut at the end of the file; maps the file first when it must. The answer comes in take_warmed().

@@ -243,6 +243,25 @@ TEST_F(PullTest, WaitsForColdFiles) {
   EXPECT_EQ(pulls->waiting_count(), 0u);
 }
 
+// The checkpoint says that all was flushed, so no start reads it again: whoever serves a record must notice.
+TEST_F(PullTest, WhatTheDiskGivesBackIsComparedBeforeItIsServed) {
+  store.step(nullptr, [&](Ctx& ctx) { store.store->begin_stop(ctx); });
+  ASSERT_TRUE(store.run_until(Store::State::Stopped));
+  store.kill();
+  const std::string path = "store/commitlog/00000000000000000000";
+  const Bytes before = store.driver.contents(path);
+  std::vector<uint8_t> rotten(before.begin(), before.end());
+  rotten[2'000] ^= 4;   // in the body of the first record
+  store.driver.put(path, rotten);
+  ASSERT_TRUE(store.run_until(Store::State::Serving));
+  pulls.emplace(store.store->queues(), store.store->log(), store.store->watermarks());
+  const PullAnswer first = pull(0, 2);
+  EXPECT_EQ(first.code, Code::Success);
+  EXPECT_EQ(first.count, 2);
+  EXPECT_EQ(first.next, QueueOffset(3)) << "offset 0 is passed over";
+  EXPECT_TRUE(store.driver.has_event("RecordDamaged"));
+}
+
 TEST_F(PullTest, SaysWhereAQueueBeginsAndEnds) {
   EXPECT_EQ(pull(30, 1).code, Code::PullNotFound);
   EXPECT_EQ(pull(31, 1).code, Code::PullOffsetMoved);
