@@ -126,6 +126,14 @@ void Court::settled(const std::vector<MessageId>& ids, Fate fate) {
   }
 }
 
+void Court::hurt_unseen(const QueueKey& queue, int64_t offset, Rot rot) {
+  unseen_rot_[queue.broker] = std::move(rot);
+  order_.lost(queue, offset);
+  for (const SentMessage& m : ledger_.all()) {
+    if (m.queue == queue && m.queue_offset == offset) ledger_.find(m.id)->may_vanish = true;
+  }
+}
+
 void Court::hurt(const QueueKey& queue, int64_t offset) {
   broker(queue.broker)->is_hurt = true;
   hurt_queues_.insert(queue);
@@ -453,6 +461,13 @@ void Court::check_round(const BrokerFacts& b, uint64_t to) {
 void Court::judge_store(const BrokerFacts& b, const SimDisk& disk, Image image, std::string_view when, std::optional<uint64_t> log_end, uint64_t derived_to) {
   StoreFiles files;
   for (const std::string& path : disk.files()) files.emplace(path, disk.contents(path));
+  std::vector<uint8_t> mended;
+  if (const auto rot = unseen_rot_.find(b.geometry.name); rot != unseen_rot_.end()) {
+    Bytes& rotten = files.at(rot->second.path);
+    mended.assign(rotten.begin(), rotten.end());
+    mended[rot->second.at] ^= rot->second.mask;
+    rotten = mended;
+  }
   FsckOptions options;
   options.index_slots = b.geometry.index_slots;
   options.index_entries = b.geometry.index_entries;

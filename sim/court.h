@@ -59,6 +59,9 @@ class Court final : public WorldObserver, private Verdicts {
   void settled(const std::vector<MessageId>& ids, Fate fate);     // Refused or Unknown
   // The record at `offset` of a queue was damaged at rest: it may be gone, and what that queue has behind it.
   void hurt(const QueueKey& queue, int64_t offset);
+  // A rotten bit that the broker cannot know of before it reads it: the second reader looks past it.
+  struct Rot { std::string path; uint64_t at = 0; uint8_t mask = 0; };
+  void hurt_unseen(const QueueKey& queue, int64_t offset, Rot rot);
   bool is_hurt(const QueueKey& queue) const { return hurt_queues_.contains(queue); }
   void topic_goes(const std::string& topic);                      // its deletion is asked for
   void topic_is_gone(const std::string& topic);                   // what was sent to it so far may be gone, too
@@ -147,6 +150,7 @@ class Court final : public WorldObserver, private Verdicts {
   uint32_t recovery_checks_ = 0;
   std::set<std::string> deleted_topics_;
   std::set<QueueKey> hurt_queues_;
+  std::map<std::string, Rot> unseen_rot_;   // by broker
 };
 
 // Runs a broker alone on a copy of a disk: recovers, stops it in order, and reads what it left. `crash_at`: it is killed at that I/O call

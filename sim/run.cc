@@ -195,8 +195,12 @@ bool Run::hurt() {
     const LogPlace& victim = walk.records[draws.below(walk.records.size())];
     // Not in the checksum's own name: without a checkpoint nobody knows that the record had one, and its body has another.
     constexpr uint64_t kChecksumBytes = 20;
-    disk.rot_at(victim.path, victim.offset + draws.below(victim.bytes - kChecksumBytes), static_cast<uint8_t>(1u << draws.below(8)));
-    court_.hurt({b.geometry.name, victim.topic, victim.queue_id}, victim.queue_offset);
+    const uint64_t at = victim.offset + draws.below(victim.bytes - kChecksumBytes);
+    const uint8_t mask = static_cast<uint8_t>(1u << draws.below(8));
+    disk.rot_at(victim.path, at, mask);
+    const QueueKey queue{b.geometry.name, victim.topic, victim.queue_id};
+    if (scenario_.at_rest == RestDamage::LogRotUnseen) court_.hurt_unseen(queue, victim.queue_offset, {victim.path, at, mask});
+    else court_.hurt(queue, victim.queue_offset);
   }
   if (scenario_.at_rest == RestDamage::LogRotUnseen) return true;
   disk.lose_file("store/checkpoint");

@@ -63,7 +63,13 @@ void Workload::read_page(std::shared_ptr<QueueRead> read) {
       },
       [this, read](const Reply& reply) {
         const auto* pulled = std::get_if<reply::Pulled>(&reply);
-        if (pulled == nullptr || pulled->code == Code::PullRetryImmediately) return false;
+        if (pulled == nullptr) return false;
+        if (pulled->code == Code::PullRetryImmediately) {
+          if (pulled->next.value() <= read->at) return false;
+          read->at = pulled->next.value();   // nothing of it can be given: what is missing, the oracle sees
+          read_page(read);
+          return true;
+        }
         if (pulled->code != Code::Success) {  // it says that there is nothing: the oracle sees the gap
           court_.read_queue(reading_.reader, read->queue, read->min, read->max, read->items);
           question_done();

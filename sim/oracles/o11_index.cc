@@ -51,6 +51,8 @@ void KeyIndex::found(const Query& query, size_t count_max, const std::vector<std
     if (hits.size() >= count_max) return;
     return verdicts_.violated("O11", fmt::format("{} finds {} of at least {} messages", what, hits.size(), count_max));
   }
+  // A full answer may hold records that their queue does not show any more, in place of older ones.
+  if (hits.size() >= count_max) return;
   for (const MessageId id : expected) {
     if (got.contains(id)) continue;
     return verdicts_.violated("O11", fmt::format("{} does not find message {} ({} of {} found)", what, to_text(id), got.size(), expected.size()));

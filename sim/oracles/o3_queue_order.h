@@ -3,6 +3,7 @@
 // stamps rise with them; and sends that one producer made one after the other stand in that order.
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "sim/oracles/facts.h"
@@ -15,6 +16,8 @@ class QueueOrder {
   void read(const Seen& seen, MessageId id);
   void acked(const SentMessage& message);
   // The log of a broker was cut at `end`: what stood behind may be replaced (O1 and O5 judge whether it may).
+  // The record of this offset was damaged at rest: nobody need get it, and nobody may get anything else there.
+  void lost(const QueueKey& queue, int64_t offset) { lost_.emplace(queue, offset); }
   void cut(const Recovery& recovery);
   // What stood in the queue from `offset` on may be gone, and nothing comes in its place.
   void ends_at(const QueueKey& queue, int64_t offset);
@@ -32,6 +35,7 @@ class QueueOrder {
 
   Verdicts& verdicts_;
   std::map<QueueKey, Entries> queues_;
+  std::set<std::pair<QueueKey, int64_t>> lost_;
   std::map<std::pair<QueueKey, uint32_t>, std::vector<Past>> producers_;
 };
 

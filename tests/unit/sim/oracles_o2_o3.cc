@@ -119,6 +119,14 @@ TEST_F(OrderTest, HoleInAQueue) {
   oracle.read_all("r", kQueue, 0, 4, {0, 1, 3});
   EXPECT_EQ(heard.said.size(), 1u);
 }
+TEST_F(OrderTest, OnlyWhatWasDamagedMayBeMissing) {
+  oracle.lost(kQueue, 2);
+  oracle.lost(kQueue, 4);
+  oracle.read_all("r", kQueue, 0, 5, {0, 1, 3});
+  EXPECT_TRUE(heard.is_silent());
+  oracle.read_all("r", kQueue, 0, 5, {0, 3});
+  EXPECT_EQ(heard.said.size(), 1u);
+}
 TEST_F(OrderTest, ProducerOverturned) {
   SentMessage a = message(5), b = message(2);
   a.asked_ns = 10, a.answered_ns = 20, b.asked_ns = 30, b.answered_ns = 40;
