@@ -10,6 +10,7 @@
 #include <future>
 #include <sstream>
 
+#include "core/client/routes.h"
 #include "core/node/make.h"
 #include "net/host.h"
 
@@ -22,7 +23,17 @@ std::string default_name_servers() {
 
 void add_name_servers_option(CLI::App* verb, std::string& into) {
   into = default_name_servers();
-  verb->add_option("-n,--namesrv", into, "name servers, host:port joined by ';' (default $NAMESRV_ADDR or 127.0.0.1:9876)");
+  verb->add_option("-n,--namesrv", into, "name servers, host:port joined by ';' (default $NAMESRV_ADDR or 127.0.0.1:9876)")
+      ->check([](const std::string& text) -> std::string {
+        std::stringstream list(text);
+        bool is_empty = true;
+        for (std::string one; std::getline(list, one, ';');) {
+          if (one.empty()) continue;
+          is_empty = false;
+          if (Result<Address> parsed = parse_address(one); !parsed) return parsed.error().detail;
+        }
+        return is_empty ? "wants HOST:PORT" : "";
+      });
 }
 
 ClientHost::ClientHost(const std::string& name_servers) {

@@ -51,9 +51,10 @@ class Subscription {
     replies_.pop_front();
     return reply;
   }
-  void consumed(const reply::Delivered& batch) {
+  // `next`: inside the batch, what lies behind comes again to whoever follows.
+  void consumed(const reply::Delivered& batch, QueueOffset next) {
     auto broker = std::make_shared<std::string>(batch.broker);
-    client_.post([id = id_, broker, queue = batch.queue_id, next = batch.next] { return Command(command::Consumed{id, *broker, queue, next}); }, [](Reply) {});
+    client_.post([id = id_, broker, queue = batch.queue_id, next] { return Command(command::Consumed{id, *broker, queue, next}); }, [](Reply) {});
   }
   // Commits what was consumed; then no callback comes any more.
   void end() {
@@ -95,6 +96,9 @@ void print_record(const ConsumeOptions& options, const RecordView& record) {
 int run_consume(const ConsumeOptions& options) {
   ClientHost client(options.name_servers);
   if (std::string why; !client.is_reachable(why)) return complain(kNotConnected, why);
+  const Reply route = client.call([topic = options.topic] { return Command(command::QueryRoute{topic}); });
+  if (const auto* refusal = std::get_if<Refusal>(&route); refusal != nullptr && refusal->code == Code::TopicNotExist)
+    complain(kDone, fmt::format("there is no topic {} yet; waiting for it", options.topic));
   std::atomic<bool> is_stopped = false;
   net::StopSignals signals([&](int) { is_stopped = true; });
   Subscription subscription(client, options.group, options.topic, options.subscription, options.from == "last");
@@ -114,7 +118,12 @@ int run_consume(const ConsumeOptions& options) {
     }
     const auto* batch = std::get_if<reply::Delivered>(&*reply);
     if (batch == nullptr) continue;
+    QueueOffset next = batch->next;
     const bool is_whole = for_each_record(batch->records, [&](const RecordView& record) {
+      if (options.count != 0 && received == options.count) {
+        next = std::min(next, record.place.queue);
+        return;
+      }
       print_record(options, record);
       ++received;
     });
@@ -126,7 +135,7 @@ int run_consume(const ConsumeOptions& options) {
       status = complain(kFailed, fmt::format("a record of {} {} behind offset {} does not parse or has a wrong checksum", batch->broker, batch->queue_id, batch->first));
       break;
     }
-    subscription.consumed(*batch);
+    subscription.consumed(*batch, next);
   }
   subscription.end();
   client.stop();
@@ -180,7 +189,7 @@ int run_try(const TryOptions& options) {
       ++received;
       if (!options.is_json) say("got  {}  queue {} offset {}  {}\n", id, record.message.queue_id, record.place.queue, as_text(record.message.body));
     });
-    subscription.consumed(*batch);
+    subscription.consumed(*batch, batch->next);
   }
   subscription.end();
   client.stop();
@@ -199,7 +208,7 @@ void add_consume(CLI::App& app, Run& run) {
   verb->add_option("-g,--group", options->group, "consumer group; its progress is kept by the broker")->required();
   verb->add_option("-s,--subscription", options->subscription, "tags: 'a || b', or '*'");
   verb->add_option("--from", options->from, "where a group without progress begins")->check(CLI::IsMember({"first", "last"}));
-  verb->add_option("--count", options->count, "stop after so many messages (whole batches are finished)");
+  verb->add_option("--count", options->count, "stop after so many messages; 0: never");
   verb->add_option("--idle-ms", options->idle_ms, "stop when nothing came for so long");
   verb->add_option("--format", options->format, "what to print a message")->check(CLI::IsMember({"line", "body", "id", "json"}));
   verb->add_flag("--json", options->is_json, "one JSON object a message");

@@ -124,6 +124,14 @@ int run_program(int argc, char** argv) {
   add_status(app, run);
   add_store(app, run);
   add_config(app, run);
+  const std::string_view first = argc > 1 ? argv[1] : "-";
+  std::string verbs;
+  bool is_known = first.starts_with('-');
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    is_known = is_known || verb->get_name() == first;
+    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+  }
+  if (!is_known) return complain(kUsage, fmt::format("there is no verb '{}'; there are: {}", first, verbs));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -5,14 +5,19 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
+#include <deque>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "cmd/fulmar/client_host.h"
 #include "cmd/fulmar/program.h"
 #include "cmd/fulmar/records.h"
+#include "core/client/caller.h"
 #include "net/host.h"
 
 namespace fulmar::cmd {
@@ -34,6 +39,12 @@ struct SendOptions {
   bool is_json = false, is_quiet = false, is_one_way_allowed = false;
 };
 
+using Clock = std::chrono::steady_clock;
+
+// A message on its way. Views of its command point into it, so it lives until it is answered.
+struct Outgoing { std::string id, topic, body, properties; int32_t queue = -1; };
+using OutgoingPtr = std::shared_ptr<const Outgoing>;
+
 // What the sender remembers: written by the client's thread, read by ours. Files and terminals are written by a thread of its own: one that
 // is slow must not hold up the client, whose time-outs run.
 class Account {
@@ -48,37 +59,43 @@ class Account {
   }
   bool is_ack_log_broken() const { return !options_.ack_log.empty() && ack_log_ == nullptr; }
 
-  bool wait_for_room() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::milliseconds(options_.ack_timeout_ms), [this] { return in_flight_ < options_.window; });
-  }
-  bool wait_for_all() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::milliseconds(options_.ack_timeout_ms), [this] { return in_flight_ == 0; });
-  }
+  using Post = std::function<void(const OutgoingPtr&)>;
+  // False: nothing was acknowledged for --ack-timeout-ms. What a broker refused for now goes out again meanwhile, through `post`.
+  bool wait_for_room(const Post& post) { return wait(post, [this] { return in_flight_ + again_.size() < options_.window; }); }
+  bool wait_for_all(const Post& post) { return wait(post, [this] { return in_flight_ == 0 && again_.empty(); }); }
   void sent() {
     const std::lock_guard lock(mutex_);
     ++in_flight_;
     ++sent_;
   }
-  void answered(const std::string& id, const Reply& reply) {
+  void answered(const OutgoingPtr& message, const Reply& reply) {
     {
       const std::lock_guard lock(mutex_);
       --in_flight_;
-      if (const auto* ok = std::get_if<reply::Sent>(&reply); ok != nullptr && ok->code == Code::Success) {
+      const auto* ok = std::get_if<reply::Sent>(&reply);
+      if (ok != nullptr && ok->code == Code::Success) {
         ++acked_;
-        unwritten_.emplace_back(id, *ok);
+        progress_ = Clock::now();
+        unwritten_.emplace_back(message->id, *ok);
       } else {
-        ++failed_;
         last_failure_ = reply;
+        if (const auto* refusal = std::get_if<Refusal>(&reply); refusal != nullptr && may_pass(*refusal))
+          again_.push_back({message, Clock::now() + std::chrono::milliseconds(refusal->retry_after_ms)});
+        else ++failed_;
       }
     }
     changed_.notify_all();
   }
+  void interrupt() {
+    const std::lock_guard lock(mutex_);
+    complain(kFailed, fmt::format("interrupted: sent {} acked {}; what was not acknowledged may or may not be stored", sent_, acked_));
+    if (ack_log_ != nullptr) std::fflush(ack_log_);
+    (void)is_output_broken();
+  }
   int finish() {
     end_writer();
     const std::lock_guard lock(mutex_);
-    if (options_.is_json) say("{{\"sent\":{},\"acked\":{},\"failed\":{}}}\n", sent_, acked_, failed_ + in_flight_);
+    if (options_.is_json) say("{{\"sent\":{},\"acked\":{},\"failed\":{}}}\n", sent_, acked_, failed_ + in_flight_ + again_.size());
     else if (sent_ > 1 || options_.is_quiet) say("sent {} acked {}\n", sent_, acked_);
     if (acked_ == sent_) return kDone;
     if (const auto* refusal = std::get_if<Refusal>(&last_failure_)) return complain(kFailed, *refusal);
@@ -86,6 +103,30 @@ class Account {
   }
 
  private:
+  // Refused means not stored, so sending again makes no second one; of an unknown outcome that cannot be said. A topic that nobody knew
+  // before is a typo; one that took messages has a broker that is away.
+  bool may_pass(const Refusal& refusal) const {
+    return refusal.retry_after_ms > 0 && !is_outcome_unknown(refusal) && (refusal.code != Code::TopicNotExist || acked_ > 0);
+  }
+  template <class Is> bool wait(const Post& post, Is is_fine) {
+    std::unique_lock lock(mutex_);
+    while (!is_fine()) {
+      const Clock::time_point now = Clock::now();
+      if (now - progress_ > std::chrono::milliseconds(options_.ack_timeout_ms)) return false;
+      if (!again_.empty() && again_.front().due <= now && in_flight_ < options_.window) {
+        const OutgoingPtr message = again_.front().message;
+        again_.pop_front();
+        ++in_flight_;
+        lock.unlock();
+        post(message);
+        lock.lock();
+        continue;
+      }
+      changed_.wait_for(lock, std::chrono::milliseconds(again_.empty() ? 200 : 10));
+    }
+    return true;
+  }
+  struct Again { OutgoingPtr message; Clock::time_point due; };
   using Ack = std::pair<std::string, reply::Sent>;
   void write_acks() {
     std::unique_lock lock(mutex_);
@@ -120,6 +161,8 @@ class Account {
   uint32_t in_flight_ = 0;
   uint64_t sent_ = 0, acked_ = 0, failed_ = 0;
   Reply last_failure_ = reply::Ok{};
+  std::deque<Again> again_;
+  Clock::time_point progress_ = Clock::now();
   std::vector<Ack> unwritten_;
   bool is_ending_ = false;
   std::thread writer_;
@@ -142,34 +185,37 @@ int run_send(const SendOptions& options) {
   ClientHost client(options.name_servers);
   if (std::string why; !client.is_reachable(why)) return complain(kNotConnected, why);
 
+  net::StopSignals signals([&account](int) {   // ^C: whoever waits for a line is not woken, so the account is told from here
+    account.interrupt();
+    std::_Exit(kFailed);
+  });
   bool is_stuck = false;
-  const auto begin = std::chrono::steady_clock::now();
+  const Account::Post post = [&client, &account](const OutgoingPtr& message) {
+    client.post(
+        [message] {
+          command::SendMessage m;
+          m.topic = message->topic;
+          m.queue_id = message->queue;
+          m.born = net::read_moment().wall;
+          m.properties = as_bytes(message->properties);
+          m.body = as_bytes(message->body);
+          return Command(m);
+        },
+        [&account, message](Reply reply) { account.answered(message, reply); });
+  };
+  const Clock::time_point begin = Clock::now();
   uint64_t sent = 0;
   const auto send = [&](std::string body) {
     if (options.rate > 0) std::this_thread::sleep_until(begin + std::chrono::microseconds(sent * 1'000'000 / options.rate));
     ++sent;
-    if (is_stuck || !(account.wait_for_room())) {
+    if (is_stuck || !account.wait_for_room(post)) {
       is_stuck = true;
       return;
     }
-    const std::string id = make_unique_key();
-    std::string properties = common;
-    (void)property::add(properties, property::kUniqueKey, id);
+    auto message = std::make_shared<Outgoing>(Outgoing{make_unique_key(), options.topic, std::move(body), common, options.queue});
+    (void)property::add(message->properties, property::kUniqueKey, message->id);
     account.sent();
-    // The views of the command point into this function object, which lives until the step is over.
-    struct Owned { std::string topic, body, properties; int32_t queue; };
-    auto owned = std::make_shared<Owned>(Owned{options.topic, std::move(body), std::move(properties), options.queue});
-    client.post(
-        [owned] {
-          command::SendMessage m;
-          m.topic = owned->topic;
-          m.queue_id = owned->queue;
-          m.born = net::read_moment().wall;
-          m.properties = as_bytes(owned->properties);
-          m.body = as_bytes(owned->body);
-          return Command(m);
-        },
-        [&account, id](Reply reply) { account.answered(id, reply); });
+    post(std::move(message));
   };
   const auto send_lines = [&](std::istream& in) { for (std::string line; std::getline(in, line);) if (!line.empty()) send(std::move(line)); };
   for (const std::string& body : options.bodies) send(body);
@@ -177,9 +223,13 @@ int run_send(const SendOptions& options) {
     std::ifstream in(file, std::ios::binary);
     if (!in) return complain(kFailed, fmt::format("cannot read {}", file));
     send_lines(in);
+    if (!in.bad()) continue;   // a directory opens, and cannot be read
+    account.wait_for_all(post);
+    complain(kFailed, fmt::format("cannot read {}{}", file, sent == 0 ? "" : fmt::format(" to its end; sent {} messages before", sent)));
+    return kFailed;
   }
   if (options.bodies.empty() && options.files.empty()) send_lines(std::cin);
-  if (!account.wait_for_all() || is_stuck) complain(kFailed, fmt::format("no answer for {} ms", options.ack_timeout_ms));
+  if (!account.wait_for_all(post) || is_stuck) complain(kFailed, fmt::format("nothing was acknowledged for {} ms", options.ack_timeout_ms));
   client.stop();
   return account.finish();
 }
@@ -195,10 +245,10 @@ void add_send(CLI::App& app, Run& run) {
   verb->add_option("-k,--keys", options->keys, "KEYS, words separated by blanks");
   verb->add_option("-t,--tags", options->tags, "TAGS");
   verb->add_option("-p,--property", options->properties, "name=value; may be repeated");
-  verb->add_option("-q,--queue", options->queue, "queue id; default: in turn");
-  verb->add_option("--window", options->window, "messages in flight")->check(CLI::Range(1, 10'000));
+  verb->add_option("-q,--queue", options->queue, "queue id; default: in turn")->check(CLI::Range(0, 65'535));
+  verb->add_option("--window", options->window, "messages in flight")->check(CLI::Range(1, 4096));   // what a client takes
   verb->add_option("--rate", options->rate, "at most so many messages a second; 0: as fast as they are acknowledged");
-  verb->add_option("--ack-timeout-ms", options->ack_timeout_ms, "give up when nothing is acknowledged for so long");
+  verb->add_option("--ack-timeout-ms", options->ack_timeout_ms, "give up when nothing is acknowledged for so long; until then what a broker refuses for now is sent again")->check(CLI::Range(1, 86'400'000));
   verb->add_option("--ack-log", options->ack_log, "append a line for every acknowledged message: unique id, broker, queue id, queue offset");
   verb->add_flag("--quiet", options->is_quiet, "only the closing line");
   verb->add_flag("--json", options->is_json, "closing line as JSON");

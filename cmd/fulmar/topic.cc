@@ -110,7 +110,10 @@ int show_messages(const TopicOptions& o, const reply::Messages& found) {
 
 int query_messages(const TopicOptions& o) {
   return ask<reply::Messages>(o, [&o] { return Command(command::QueryMessages{o.topic, o.key, o.count, Wall{0}, Wall{INT64_MAX}, {}}); },
-                              [&](const reply::Messages& found) { return show_messages(o, found); });
+                              [&](const reply::Messages& found) {
+                                if (found.records.empty()) complain(kDone, fmt::format("nothing is found for key '{}' in topic {}", o.key, o.topic));
+                                return show_messages(o, found);
+                              });
 }
 
 int view_message(const TopicOptions& o) {

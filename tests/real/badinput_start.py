@@ -101,9 +101,10 @@ def names_of_servers():
     closed = f'127.0.0.1:{free_port()}'
     for arguments in (['send', 't', 'x'], ['topic', 'list'], ['consume', 't', '-g', 'g'], ['try'], ['status'], ['topic', 'create', 't'], ['message', 'view', '0']):
         run(*arguments, '-n', closed, status=3, words=[closed])
-    for bad in ('nosuch.invalid:1', '', ';', 'h', '127.0.0.1:x', '127.0.0.1:70000', '[::1'):
+    run('status', '-n', 'nosuch.invalid:1', status=3, words=['nosuch.invalid'])
+    for bad in ('', ';', 'h', '127.0.0.1:x', '127.0.0.1:70000', '[::1'):
         ended = run('status', '-n', bad)
-        expect(ended.status in (2, 3) and ended.last, f'-n {bad!r}: {ended.status} {ended.err!r}')
+        expect(ended.status == 2 and '--namesrv' in ended.err and 'host:port' in ended.err.lower(), f'-n {bad!r}: {ended.status} {ended.err!r}')
 
 
 @case
