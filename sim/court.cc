@@ -126,21 +126,15 @@ void Court::settled(const std::vector<MessageId>& ids, Fate fate) {
   }
 }
 
-void Court::hurt_unseen(const QueueKey& queue, int64_t offset, Rot rot) {
-  unseen_rot_[queue.broker] = std::move(rot);
+void Court::hurt(const QueueKey& queue, int64_t offset, Rot rot, bool is_seen) {
+  // Who may notice at start says so and is read-only; all others keep what they had. One record is gone, and nothing else.
+  broker(queue.broker)->is_hurt = true;
+  hurt_queues_.insert(queue);
+  if (!is_seen) unseen_rot_[queue.broker] = std::move(rot);
   order_.lost(queue, offset);
   for (const SentMessage& m : ledger_.all()) {
     if (m.queue == queue && m.queue_offset == offset) ledger_.find(m.id)->may_vanish = true;
   }
-}
-
-void Court::hurt(const QueueKey& queue, int64_t offset) {
-  broker(queue.broker)->is_hurt = true;
-  hurt_queues_.insert(queue);
-  for (const SentMessage& m : ledger_.all()) {
-    if (m.queue == queue && m.queue_offset >= offset) ledger_.find(m.id)->may_vanish = true;
-  }
-  order_.ends_at(queue, offset);
   offsets_.ends_at(queue);
 }
 

@@ -58,10 +58,10 @@ class Court final : public WorldObserver, private Verdicts {
   void settled_ok(const std::vector<MessageId>& ids, const reply::Sent& sent, const std::string& topic);
   void settled(const std::vector<MessageId>& ids, Fate fate);     // Refused or Unknown
   // The record at `offset` of a queue was damaged at rest: it may be gone, and what that queue has behind it.
-  void hurt(const QueueKey& queue, int64_t offset);
-  // A rotten bit that the broker cannot know of before it reads it: the second reader looks past it.
+  // A bit of the record of this offset is flipped. Seen: the checkpoint is gone with it, and the start that scans everything must notice; else
+  // whoever reads the record must, and the second reader of stores looks past it.
   struct Rot { std::string path; uint64_t at = 0; uint8_t mask = 0; };
-  void hurt_unseen(const QueueKey& queue, int64_t offset, Rot rot);
+  void hurt(const QueueKey& queue, int64_t offset, Rot rot, bool is_seen);
   bool is_hurt(const QueueKey& queue) const { return hurt_queues_.contains(queue); }
   void topic_goes(const std::string& topic);                      // its deletion is asked for
   void topic_is_gone(const std::string& topic);                   // what was sent to it so far may be gone, too

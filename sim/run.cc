@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "sim/media.h"
 #include "sim/raw_peer.h"
@@ -192,18 +191,6 @@ bool Run::hurt() {
     // A record of a user, with another one behind it: the last one could as well be torn.
     if (!walk.records.empty()) walk.records.pop_back();
     std::erase_if(walk.records, [](const LogPlace& r) { return r.topic.starts_with("rmq_sys_"); });
-    // Both ends of a queue are compared with the log at every start: what rots there is noticed, and the queue built again without it.
-    if (scenario_.at_rest == RestDamage::LogRotUnseen) {
-      std::map<std::pair<std::string, int32_t>, std::pair<int64_t, int64_t>> ends;
-      for (const LogPlace& r : walk.records) {
-        const auto [it, is_new] = ends.try_emplace({r.topic, r.queue_id}, r.queue_offset, r.queue_offset);
-        if (!is_new) it->second = {std::min(it->second.first, r.queue_offset), std::max(it->second.second, r.queue_offset)};
-      }
-      std::erase_if(walk.records, [&](const LogPlace& r) {
-        const auto& [first, last] = ends.at({r.topic, r.queue_id});
-        return r.queue_offset == first || r.queue_offset == last;
-      });
-    }
     if (walk.records.empty()) return true;
     const LogPlace& victim = walk.records[draws.below(walk.records.size())];
     // Not in the checksum's own name: without a checkpoint nobody knows that the record had one, and its body has another.
@@ -212,8 +199,7 @@ bool Run::hurt() {
     const uint8_t mask = static_cast<uint8_t>(1u << draws.below(8));
     disk.rot_at(victim.path, at, mask);
     const QueueKey queue{b.geometry.name, victim.topic, victim.queue_id};
-    if (scenario_.at_rest == RestDamage::LogRotUnseen) court_.hurt_unseen(queue, victim.queue_offset, {victim.path, at, mask});
-    else court_.hurt(queue, victim.queue_offset);
+    court_.hurt(queue, victim.queue_offset, {victim.path, at, mask}, scenario_.at_rest == RestDamage::LogRot);
   }
   if (scenario_.at_rest == RestDamage::LogRotUnseen) return true;
   disk.lose_file("store/checkpoint");

@@ -62,7 +62,7 @@ enum class RestDamage : uint8_t {
   None,
   CheckpointGone,   // all that is derived is found again by scanning
   IndexGone,        // and only the index is built again
-  LogRot,           // a bit of one record, and the checkpoint: the record is lost, and what its queue has behind it; nothing else is
+  LogRot,           // a bit of one record, and the checkpoint: the record is lost, and nothing else is
   LogRotUnseen,     // a bit of one record, and the checkpoint says that all is well: who reads the record must notice
 };
 

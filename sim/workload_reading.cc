@@ -79,6 +79,10 @@ void Workload::read_page(std::shared_ptr<QueueRead> read) {
         if (static_cast<size_t>(pulled->count) != items.size()) {
           court_.fail("O2", fmt::format("a pull from {} says {} records and holds {}", read->queue.text(), pulled->count, items.size()));
         }
+        for (const Court::Item& item : items) {
+          if (item.queue_offset >= read->at && item.queue_offset < pulled->next.value()) continue;
+          court_.fail("O3", fmt::format("a pull from {} at {} that goes on at {} holds offset {}", read->queue.text(), read->at, pulled->next, item.queue_offset));
+        }
         std::move(items.begin(), items.end(), std::back_inserter(read->items));
         if (pulled->next.value() <= read->at) court_.fail("O4", fmt::format("a pull from {} at {} goes on at {}", read->queue.text(), read->at, pulled->next));
         read->at = pulled->next.value();

@@ -282,7 +282,7 @@ void Producer::give_up_trying(Ctx& ctx, Send& send) {
   if (send.last) refusal.cause += fmt::format("; last refusal: {} {}", to_string(send.last->code), send.last->cause);
   if (send.step == Step::AwaitingRoute) refusal.cause += fmt::format("; waiting for the route of {}: {}", send.waits_for, routes_.last_failure(send.waits_for));
   if (send.last) refusal.measured = send.last->measured;
-  refusal.retry_after_ms = send.last ? std::max<uint32_t>(send.last->retry_after_ms, 100) : 100;
+  refusal.retry_after_ms = send.last ? send.last->retry_after_ms : 100;   // 0: the broker sees no use in it
   give_up(ctx, send, std::move(refusal));
 }
 

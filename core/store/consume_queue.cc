@@ -98,6 +98,8 @@ ConsumeQueues::ConsumeQueues(Options options, CommitLog& log, Watermarks& waterm
     : impl_(std::make_unique<Impl>(std::move(options), log, watermarks)) {}
 ConsumeQueues::~ConsumeQueues() = default;
 
+void ConsumeQueues::expect_gaps() { impl_->expects_gaps = true; }
+
 bool ConsumeQueues::apply(Ctx& ctx, const RecordView& record) {
   const uint32_t transaction = record.message.sys_flag & sys_flag::kTransactionMask;
   if (transaction != 0 && transaction != sys_flag::kCommit) return true;
@@ -108,6 +110,13 @@ bool ConsumeQueues::apply(Ctx& ctx, const RecordView& record) {
   const QueueEntry entry{record.place.physical, record.total_bytes, tag_code_of(record.message)};
   if (offset < q->max && !MUTANT(QueueTakesDuplicates)) return true;   // dispatched again after a restart
   if (q->min == q->max) impl_->begin_at(*q, std::max(offset, q->max));
+  if (impl_->expects_gaps && offset > q->max && offset - q->max <= limits::kGapEntriesMax && !MUTANT(QueueShiftsOverGap)) {
+    SOMETIMES("store: a queue goes on behind records that were damaged", true);
+    for (; q->max < offset; ) {
+      if (impl_->pending_count >= limits::kPendingEntriesMax) return false;
+      impl_->append(*q, {PhysicalOffset(0), kPreBlankBytes, 0});
+    }
+  }
   if (offset > q->max && !MUTANT(QueueShiftsOverGap)) {
     // Appending here would shift every later offset of the queue (store.md FG-4).
     ctx.trace.note(QueueGap{q->id, q->max, record.place.physical.value(), offset, *q->topic});
@@ -209,11 +218,12 @@ namespace {
 
 constexpr int64_t kEntriesPerRead = static_cast<int64_t>(limits::kQueuePrepareBytes / kQueueEntryBytes) - 1;
 
-// Entries of [from, to) as the file has them; stops at one that was never written: damage that the count at start will find.
+// Entries of [from, to) as the file has them, those that lead nowhere too; stops at one that was never written: damage that the count at
+// start will find.
 void decode_run(Bytes bytes, std::vector<QueueEntry>& out) {
   for (; bytes.size() >= kQueueEntryBytes; bytes = bytes.subspan(kQueueEntryBytes)) {
     const QueueEntry entry = decode_queue_entry(bytes);
-    if (entry.bytes < kRecordBytesMin || entry.bytes == kPreBlankBytes) return;
+    if (entry.bytes < kRecordBytesMin) return;
     out.push_back(entry);
   }
 }

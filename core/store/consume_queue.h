@@ -83,6 +83,9 @@ class ConsumeQueues : public Derived {
   bool is_idle() const;                             // no file work in flight
   const Error* blocked() const;                     // rounds cannot finish: DiskFull; tried again every second
 
+  // The log is damaged: where a record's offset lies behind its queue's end, those between were lost, and become entries that lead nowhere.
+  void expect_gaps();
+
   // --- Derived ----------------------------------------------------------------------------------------------------------------------
   bool apply(Ctx& ctx, const RecordView& record) override;
   void begin_round(Ctx& ctx) override;

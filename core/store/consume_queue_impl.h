@@ -138,6 +138,7 @@ struct ConsumeQueues::Impl {
   std::deque<FileKey> removals;                  // not asked yet
   std::vector<FileKey> removals_stalled;         // failed: asked again with the next retry
   size_t removals_out = 0, working = 0, waiting_reads = 0, pending_count = 0, broken = 0;
+  bool expects_gaps = false;              // the log is damaged
   uint64_t entries = 0;                          // Σ (max - min)
   std::vector<uint64_t> ready;
   std::optional<Error> blocked;

@@ -1,6 +1,9 @@
 #include "core/store/dispatch.h"
 
+#include <algorithm>
+
 #include "core/base/marks.h"
+#include "core/store/record_search.h"
 
 namespace fulmar {
 
@@ -26,6 +29,11 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
   if (is_waiting_ || is_stopped_) return;
   uint32_t walked = 0;
   while (watermarks_.dispatched < visible) {
+    if (damage_) return ctx.out.step_again();   // it is told first
+    if (is_seeking_) {
+      if (!seek(ctx, visible.value())) return;
+      continue;
+    }
     const PhysicalOffset at = watermarks_.dispatched;
     bool is_in_hole = false;
     for (const Range& hole : skip) {
@@ -39,7 +47,10 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
     const uint64_t end = std::min(log_.file_end(at).value(), visible.value());
     if (std::exchange(is_unreadable_, false)) {
       // The bad page may lie behind this record: once more, page by page. Fetching the same again would never end.
-      if (is_narrow_) return stop(ctx, at, "it cannot be read");
+      if (is_narrow_) {
+        begin_seek(at, std::max(window_end_, at.value() + 1), "it cannot be read");
+        continue;
+      }
       is_narrow_ = true;
     }
     // The window grows until it holds the whole record; what is visible and not our own tail is fetched a window at a time.
@@ -53,19 +64,24 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
     else if (window_begin_ <= at.value() && at.value() + kFillerBytes <= window_end_) bytes = std::min(bytes, window_end_ - at.value());
     if (log_.readiness(at, bytes, ctx.now.monotonic) != CommitLog::Readiness::Ready) return fetch(ctx, at, bytes);
 
-    const ParsedRecord parsed = parse_record(log_.view(ctx, at, bytes), at, Verify::Structure);
+    const bool is_own = log_.is_own(at) || MUTANT(DispatchBelievesTheDisk);
+    const ParsedRecord parsed = parse_record(log_.view(ctx, at, bytes), at, is_own ? Verify::Structure : Verify::Checksums);
     if (parsed.is_cut_short && at.value() + bytes < end) {
       const uint64_t needed = std::max<uint64_t>({parsed.bytes, bytes + kFillerBytes, window});
       return fetch(ctx, at, std::min(needed, end - at.value()));
     }
-    if (parsed.kind == RecordKind::Filler) {
+    const bool is_filler = parsed.kind == RecordKind::Filler && at + ByteCount(parsed.bytes) == log_.file_end(at);
+    if (is_filler) {
       watermarks_.dispatched = at + ByteCount(parsed.bytes);
       continue;
     }
     if (parsed.kind != RecordKind::Message) {
-      // Below `visible` everything was verified when it was appended or recovered: the medium changed under us. Stop and say so; never
-      // skip (store.md FG-23).
-      return stop(ctx, at, parsed.kind == RecordKind::Nothing ? "zeros" : parsed.why);
+      // Below `visible` everything was verified when it was appended or recovered: memory changed under us, or the medium. Never skip in
+      // silence (store.md FG-23).
+      const char* why = parsed.kind == RecordKind::Nothing ? "zeros" : parsed.kind == RecordKind::Filler ? "filler length" : parsed.why;
+      if (is_own) return stop(ctx, at, why);
+      begin_seek(at, at.value() + 1, why);
+      continue;
     }
     for (Derived* derived : derived_) {
       if (derived->apply(ctx, parsed.record)) continue;
@@ -81,6 +97,51 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
 void Dispatch::stop(Ctx& ctx, PhysicalOffset at, std::string_view why) {
   ctx.trace.note(DispatchStoppedEvent{at.value(), why});
   is_stopped_ = true;
+}
+
+void Dispatch::begin_seek(PhysicalOffset at, uint64_t from, const char* why) {
+  SOMETIMES("store: dispatch looks for the next good record", true);
+  CHECK(at == watermarks_.dispatched);
+  is_seeking_ = true;
+  is_narrow_ = false;
+  seek_at_ = from;
+  seek_wanted_ = kRecordBytesMin;
+  why_ = why;
+}
+
+bool Dispatch::seek(Ctx& ctx, uint64_t visible) {
+  uint64_t found = visible;
+  while (seek_at_ + kRecordBytesMin <= visible) {
+    const uint64_t file_end = log_.file_end(PhysicalOffset(seek_at_)).value();
+    if (seek_at_ + kRecordBytesMin > file_end) {
+      seek_at_ = file_end;
+      seek_wanted_ = kRecordBytesMin;
+      continue;
+    }
+    if (std::exchange(is_unreadable_, false)) {
+      if (is_narrow_) seek_at_ = std::max(window_end_, seek_at_ + 1);
+      is_narrow_ = true;
+      seek_wanted_ = kRecordBytesMin;
+      continue;
+    }
+    const uint64_t window = is_narrow_ ? limits::kPageBytes - seek_at_ % limits::kPageBytes : limits::kRecoveryWindowBytes;
+    const uint64_t bytes = std::min(std::max({seek_wanted_, window, uint64_t{kRecordBytesMin}}), file_end - seek_at_);
+    if (log_.readiness(PhysicalOffset(seek_at_), bytes, ctx.now.monotonic) != CommitLog::Readiness::Ready) {
+      fetch(ctx, PhysicalOffset(seek_at_), bytes);
+      return false;
+    }
+    const SearchStep step = search_window(log_.view(ctx, PhysicalOffset(seek_at_), bytes), seek_at_, file_end);
+    if (step.is_found && step.at + step.parsed.bytes <= visible) {
+      found = step.at;
+      break;
+    }
+    seek_at_ = step.is_found ? step.at + 1 : step.at;
+    seek_wanted_ = step.is_found ? kRecordBytesMin : step.wanted;
+  }
+  damage_ = Damage{{watermarks_.dispatched.value(), found}, why_};
+  watermarks_.dispatched = PhysicalOffset(found);
+  is_seeking_ = is_narrow_ = false;
+  return true;
 }
 
 void Dispatch::fetch(Ctx& ctx, PhysicalOffset at, uint64_t bytes) {

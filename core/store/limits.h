@@ -19,6 +19,7 @@ inline constexpr Duration kCheckpointInterval = Duration::seconds(1);
 inline constexpr uint64_t kQueuePrepareBytes = 64 * 1024;
 inline constexpr uint64_t kIndexPrepareBytes = 1ull << 20;
 inline constexpr uint32_t kDispatchRecordsPerStep = 2048;
+inline constexpr int64_t kGapEntriesMax = 1 << 24;               // a wider gap than damage leaves is nonsense: the queue stands still
 inline constexpr uint64_t kPendingEntriesMax = 1u << 20;          // queue entries held in memory before dispatch waits
 inline constexpr uint64_t kPendingEntriesRound = 1u << 18;        // … and before a round of writing begins early
 inline constexpr uint64_t kPendingKeysMax = 1u << 19;

@@ -62,6 +62,16 @@ void put_removal(BodyWriter& body, std::string_view topic, const std::vector<std
 }
 }  // namespace
 
+namespace {
+struct TopicAssumed {
+  FULMAR_EVENT(TopicAssumed, Warning, "the record of a topic was lost; it can be read from the {} queues that are there: {}");
+  uint64_t queues;
+  std::string_view topic;
+  auto values() const { return std::array{queues}; }
+  std::string_view text() const { return topic; }
+};
+}  // namespace
+
 // --- changes ----------------------------------------------------------------------------------------------------------------------
 
 Result<Appended> Meta::set_topic(Ctx& ctx, const TopicConfig& config) {
@@ -79,6 +89,19 @@ Result<Appended> Meta::set_topic(Ctx& ctx, const TopicConfig& config) {
   FULMAR_TRY(const Appended appended, log_.append_meta(ctx, body.bytes()));
   take_topic(config, appended.begin);
   return appended;
+}
+
+void Meta::assume_topics(Ctx& ctx) {
+  std::map<std::string, int32_t> queue_counts;
+  queues_.for_each([&](std::string_view topic, QueueId queue, QueueRange) {
+    if (is_system_topic(topic) || topics_.contains(topic)) return;
+    int32_t& count = queue_counts[std::string(topic)];
+    count = std::max(count, queue.value() + 1);
+  });
+  for (const auto& [topic, count] : queue_counts) {
+    ctx.trace.note(TopicAssumed{static_cast<uint64_t>(count), topic});
+    take_topic({topic, count, count, kPermRead}, PhysicalOffset(0));
+  }
 }
 
 Result<Appended> Meta::remove_topic(Ctx& ctx, std::string_view topic) {

@@ -44,6 +44,8 @@ class Meta : public Derived {
   // --- topics. Errors of append pass through (DiskFull, LogRolling, …); the caller answers once [begin, end) is flushed. -----------------
   Result<Appended> set_topic(Ctx& ctx, const TopicConfig& config);
   Result<Appended> remove_topic(Ctx& ctx, std::string_view topic);
+  // The log is damaged, and records of topics may be what was lost: every queue that is there gets a topic to be read by, in memory only.
+  void assume_topics(Ctx& ctx);
   const TopicConfig* topic(std::string_view name) const;       // good until the next change
   std::vector<TopicConfig> topics(std::string_view after, size_t count_max) const;
   size_t topic_count() const { return topic_count_; }

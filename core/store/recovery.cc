@@ -1,3 +1,4 @@
+#include "core/store/record_search.h"
 #include "core/store/recovery.h"
 
 #include <algorithm>
@@ -238,6 +239,16 @@ void Recovery::begin_scan(Ctx& ctx) {
   enter(ctx, Stage::Loading);
 }
 
+// Dispatch met damage below the end: what was flushed long ago is read again only where something derived is built anew. From here on the
+// store is read-only; the marker goes, or the next start without a checkpoint would take the hole for a torn tail.
+void Recovery::on_damage(Ctx& ctx, Range hole, std::string_view why) {
+  report_rot(ctx, hole, why);
+  store_.holes_.insert(std::upper_bound(store_.holes_.begin(), store_.holes_.end(), hole, [](const Range& a, const Range& b) { return a.begin < b.begin; }), hole);
+  if (std::exchange(is_damaged_, true) || !is_marked_) return;
+  ctx.out.remove(tickets_.issue(0), root_ + "/abort");
+  ++out_;
+}
+
 // The marker that tells the next start, and RocketMQ's, that this one did not stop cleanly: durable before anything changes. A damaged
 // store changes nothing and gets none: taken for the trace of a crash, the marker would let the next start cut at the hole.
 void Recovery::mark(Ctx& ctx) {
@@ -336,27 +347,14 @@ void Recovery::search(Ctx& ctx) {
     }
     const Bytes bytes = window(ctx, at_, wanted);
     if (bytes.empty()) return;
-    // Every record's magic begins with 0xDA, four bytes in.
-    const auto* hit = static_cast<const uint8_t*>(std::memchr(bytes.data() + 4, 0xDA, bytes.size() - 4));
-    if (hit == nullptr) {
-      at_ += bytes.size() >= file_end - at_ ? file_end - at_ : bytes.size() - 4;
-      wanted = kRecordBytesMin;
-      continue;
+    const SearchStep step = search_window(bytes, at_, file_end);
+    const bool is_good = step.is_found && !lacks_crc(step.parsed) && step.at + step.parsed.bytes <= std::max(search_end_, file_end);
+    if (is_good) {
+      if (last_good_end_ == 0) first_good_ = step.at;
+      last_good_end_ = step.at + step.parsed.bytes;
     }
-    const uint64_t candidate = at_ + static_cast<uint64_t>(hit - bytes.data()) - 4;
-    const ParsedRecord parsed = parse_record(bytes.subspan(candidate - at_), PhysicalOffset(candidate), Verify::Checksums);
-    if (parsed.kind == RecordKind::Message && !lacks_crc(parsed) && candidate + parsed.bytes <= std::max(search_end_, file_end)) {
-      if (last_good_end_ == 0) first_good_ = candidate;
-      last_good_end_ = candidate + parsed.bytes;
-      at_ = last_good_end_;
-      wanted = kRecordBytesMin;
-    } else if (parsed.is_cut_short && candidate + std::max<uint64_t>(parsed.bytes, kRecordBytesMin) <= file_end && at_ + bytes.size() < file_end) {
-      at_ = candidate;
-      wanted = std::max<uint64_t>(parsed.bytes, kRecordBytesMin);
-    } else {
-      at_ = candidate + 1;
-      wanted = kRecordBytesMin;
-    }
+    at_ = is_good ? last_good_end_ : step.is_found ? step.at + 1 : step.at;
+    wanted = step.is_found ? kRecordBytesMin : step.wanted;
   }
   judge(ctx);
 }

@@ -38,6 +38,7 @@ class Recovery {
   void on_done(Ctx& ctx, const Done& done);
   void on_warmed(Ctx& ctx, const Warmed& warmed);
   void on_timer(Ctx& ctx);
+  void on_damage(Ctx& ctx, Range hole, std::string_view why);   // Dispatch::take_damage(), while it is fed by us
   void on_queues_ready(Ctx& ctx);          // ConsumeQueues::take_ready() named kFoldToken
   static constexpr uint64_t kFoldToken = UINT64_MAX;
 

@@ -44,6 +44,7 @@ void Recovery::load(Ctx& ctx) {
     ctx.trace.note(RebuildEvent{from.value(), queues.needs_rebuild(), index.needs_rebuild()});
     store_.durable_round_ = {from, 0, 0};
   }
+  if (!store_.holes_.empty()) queues.expect_gaps();
   store_.dispatch_.begin_at(from);
   fold_at_ = queues.range(kMetaTopic, QueueId(0)).min;
   enter(ctx, Stage::Folding);
@@ -65,6 +66,11 @@ void Recovery::fold(Ctx& ctx) {
       CHECK(!fold_entries_.empty(), "meta queue [{}, {}) ends at {}", range.min, range.max, fold_at_);
     }
     const QueueEntry& entry = fold_entries_[fold_index_];
+    if (entry.bytes == kPreBlankBytes) {   // its record was damaged
+      ++fold_index_;
+      fold_at_ += EntryCount(1);
+      continue;
+    }
     const CommitLog::Readiness readiness = store_.log_.readiness(entry.at, entry.bytes, ctx.now.monotonic);
     if (readiness == CommitLog::Readiness::Cold && !is_unreadable_) {
       is_fold_waiting_ = true;
@@ -122,6 +128,7 @@ void Recovery::import(Ctx& ctx) {
 }
 
 void Recovery::finish(Ctx& ctx) {
+  if (is_damaged_) store_.meta_.assume_topics(ctx);
   ctx.trace.note(RecoveredEvent{store_.watermarks_.begin.value(), end_, store_.durable_round_.covers.value()});
   enter(ctx, Stage::Done);
 }

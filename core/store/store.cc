@@ -287,13 +287,18 @@ void Store::pump(Ctx& ctx) {
   log_.pump(ctx);
   const bool is_fed = state_ != State::Recovering || recovery_->is_feeding();
   if (is_fed) dispatch_.pump(ctx, state_ == State::Recovering ? std::min(visible(), watermarks_.appended) : visible(), holes_);
+  if (const std::optional<Dispatch::Damage> damage = dispatch_.take_damage()) {
+    recovery_->on_damage(ctx, damage->hole, damage->why);
+    queues_.expect_gaps();
+    ctx.out.step_again();
+  }
   queues_.pump(ctx);
   index_.pump(ctx);
   if (state_ == State::Recovering) {
     for (const uint64_t token : queues_.take_ready()) if (token == Recovery::kFoldToken) recovery_->on_queues_ready(ctx);
   }
   if (is_fed) pump_rounds(ctx);
-  if (log_.is_ready_to_append() && is_fed) {
+  if (log_.is_ready_to_append() && is_fed && !recovery_->is_damaged()) {   // a damaged store changes nothing
     pump_flush(ctx);
     pump_checkpoint(ctx);
   }

@@ -19,8 +19,6 @@ class QueueOrder {
   // The record of this offset was damaged at rest: nobody need get it, and nobody may get anything else there.
   void lost(const QueueKey& queue, int64_t offset) { lost_.emplace(queue, offset); }
   void cut(const Recovery& recovery);
-  // What stood in the queue from `offset` on may be gone, and nothing comes in its place.
-  void ends_at(const QueueKey& queue, int64_t offset);
   // A reader has read all of a queue that says it holds [min, max).
   void read_all(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<int64_t>& offsets);
   // First offset behind everything known of a queue.
