@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -197,7 +198,12 @@ Result<void> prepare_range(OpenFile& file, Range range) {
   const auto reserve = [&] { return ::fallocate(fd, 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.size())); };
   if (uninterrupted(reserve) != 0) return file_error(errno, fmt::format("reserve bytes [{}, {})", range.begin, range.end));
   const int failed = populate(file.base, page_down(range.begin), std::min(page_up(range.end), page_up(file.size)), kPopulateWrite);
-  if (failed != 0) return file_error(failed, fmt::format("populate bytes [{}, {})", range.begin, range.end));
+  if (failed != 0) {
+    // A page that cannot be made is told as a bad address: mostly because the file system has no block for it.
+    struct statvfs space {};
+    const bool is_full = failed == EFAULT && ::fstatvfs(fd, &space) == 0 && space.f_bavail * space.f_frsize < range.size() + (uint64_t{1} << 20);
+    return file_error(is_full ? ENOSPC : failed == EFAULT ? EIO : failed, fmt::format("populate bytes [{}, {})", range.begin, range.end));
+  }
   zero_exactly(file.base, range);
   if (::fdatasync(fd) != 0) {
     const int code = errno;

@@ -170,6 +170,9 @@ void Recovery::on_timer(Ctx& ctx) {
 void Recovery::on_warmed(Ctx& ctx, const Warmed& warmed) {
   is_waiting_ = false;
   is_fold_waiting_ = false;
+  // A page that the medium does not give back is damage; that there is no memory or no descriptor for the file says nothing about it.
+  if (!warmed.outcome && warmed.outcome.error().code != Errc::Unreadable && warmed.outcome.error().code != Errc::OutOfRange)
+    return refuse(ctx, warmed.outcome.error().code, fmt::format("cannot read the commit log under {}: {}", root_, warmed.outcome.error().text()));
   if (!warmed.outcome) is_unreadable_ = true;
   ctx.out.step_again();
 }

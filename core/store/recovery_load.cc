@@ -81,9 +81,9 @@ void Recovery::fold(Ctx& ctx) {
     if (readiness == CommitLog::Readiness::Ready) {
       const ParsedRecord parsed = parse_record(store_.log_.view(ctx, entry.at, entry.bytes), entry.at, Verify::Checksums);
       if (parsed.kind == RecordKind::Message) (void)store_.meta_.apply(ctx, parsed.record);
-      else report_rot(ctx, {entry.at.value(), entry.at.value() + entry.bytes}, "a record of topics and offsets");
+      else on_damage(ctx, {entry.at.value(), entry.at.value() + entry.bytes}, "a record of topics and offsets");
     } else {
-      report_rot(ctx, {entry.at.value(), entry.at.value() + entry.bytes}, "a record of topics and offsets cannot be read");
+      on_damage(ctx, {entry.at.value(), entry.at.value() + entry.bytes}, "a record of topics and offsets cannot be read");
     }
     is_unreadable_ = false;
     ++fold_index_;
