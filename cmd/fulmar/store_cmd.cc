@@ -7,6 +7,7 @@
 
 #include "cmd/fulmar/program.h"
 #include "cmd/fulmar/store_files.h"
+#include "core/store/meta.h"
 
 namespace fulmar::cmd {
 
@@ -24,6 +25,8 @@ struct LogWalk {
   std::vector<std::string> faults, notes;
   // By topic and queue: queue offset -> physical offset and size of the record.
   std::map<std::pair<std::string, int32_t>, std::map<int64_t, std::pair<uint64_t, uint32_t>>> queues;
+  // First offset behind what the deletion of a topic took out of sight; no entry need stand below it.
+  std::map<std::pair<std::string, int32_t>, int64_t> retired;
 };
 
 bool is_dispatched(const RecordView& r) {
@@ -66,6 +69,11 @@ LogWalk walk_log(const StoreFiles& store) {
         const auto [it, is_new] = queue.emplace(r.place.queue.value(), std::pair(at, parsed.bytes));
         if (!is_new) walk.faults.push_back(fmt::format("queue offset {} of {} {} is given twice: at {} and at {}", r.place.queue, r.message.topic, r.message.queue_id, it->second.first, at));
       }
+      if (r.message.topic == kMetaTopic)
+        for_each_removal(r.message.body, [&](std::string_view topic, int32_t queue, QueueOffset next) {
+          int64_t& first = walk.retired[{std::string(topic), queue}];
+          first = std::max(first, next.value());
+        });
       at += parsed.bytes;
     } else if (parsed.kind == RecordKind::Filler && parsed.bytes == bytes.size()) {
       at += parsed.bytes;
@@ -101,6 +109,7 @@ void verify_queues(const StoreFiles& store, LogWalk& walk) {
       if (expected >= 0 && offset != expected) walk.faults.push_back(fmt::format("queue {} {} has no record for offsets [{}, {})", key.first, key.second, expected, offset));
       expected = offset + 1;
       if (place.first >= derived) continue;
+      if (const auto gone = walk.retired.find(key); gone != walk.retired.end() && offset < gone->second) continue;
       const auto files = store.queues.find(key);
       std::optional<QueueEntry> entry;
       if (files != store.queues.end())

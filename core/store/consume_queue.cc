@@ -110,14 +110,15 @@ bool ConsumeQueues::apply(Ctx& ctx, const RecordView& record) {
   const QueueEntry entry{record.place.physical, record.total_bytes, tag_code_of(record.message)};
   if (offset < q->max && !MUTANT(QueueTakesDuplicates)) return true;   // dispatched again after a restart
   if (q->min == q->max) impl_->begin_at(*q, std::max(offset, q->max));
-  if (impl_->expects_gaps && offset > q->max && offset - q->max <= limits::kGapEntriesMax && !MUTANT(QueueShiftsOverGap)) {
+  const bool is_gap = offset > q->max && !MUTANT(QueueShiftsOverGap);
+  if (is_gap && impl_->expects_gaps && offset - q->max <= limits::kGapEntriesMax) {
     SOMETIMES("store: a queue goes on behind records that were damaged", true);
     for (; q->max < offset; ) {
       if (impl_->pending_count >= limits::kPendingEntriesMax) return false;
       impl_->append(*q, {PhysicalOffset(0), kPreBlankBytes, 0});
     }
   }
-  if (offset > q->max && !MUTANT(QueueShiftsOverGap)) {
+  if (is_gap && offset > q->max) {
     // Appending here would shift every later offset of the queue (store.md FG-4).
     ctx.trace.note(QueueGap{q->id, q->max, record.place.physical.value(), offset, *q->topic});
     q->is_broken = true;

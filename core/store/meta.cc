@@ -221,6 +221,34 @@ bool Meta::apply(Ctx& ctx, const RecordView& record) {
   return true;
 }
 
+namespace {
+struct Removal { std::string_view topic; std::vector<std::pair<int32_t, QueueOffset>> next; };
+std::optional<Removal> read_removal(Bytes payload) {
+  Reader in(payload);
+  Removal out;
+  out.topic = in.text(in.u16());
+  for (uint16_t left = in.u16(); left > 0 && in.ok(); --left) {
+    const int32_t queue = in.i32();
+    if (queue < 0 || queue >= kQueueCountMax) return {};
+    out.next.emplace_back(queue, QueueOffset(in.i64()));
+  }
+  return in.ok() ? std::optional(std::move(out)) : std::nullopt;
+}
+}  // namespace
+
+void for_each_removal(Bytes body, const std::function<void(std::string_view, int32_t, QueueOffset)>& visit) {
+  Reader in(body);
+  if (in.u8() != kBodyVersion) return;
+  while (in.ok() && in.remaining() > 0) {
+    const uint8_t kind = in.u8();
+    const Bytes payload = in.bytes(in.u32());
+    if (!in.ok() || kind != kTopicRemoved) continue;
+    const std::optional<Removal> removal = read_removal(payload);
+    if (!removal) continue;
+    for (const auto& [queue, next] : removal->next) visit(removal->topic, queue, next);
+  }
+}
+
 // False: the payload does not parse.
 bool Meta::apply_item(uint8_t kind, Bytes payload, PhysicalOffset at) {
   Reader in(payload);
@@ -234,15 +262,9 @@ bool Meta::apply_item(uint8_t kind, Bytes payload, PhysicalOffset at) {
     if (!in.ok() || !is_count(config.read_queues) || !is_count(config.write_queues)) return false;
     take_topic(std::move(config), at);
   } else if (kind == kTopicRemoved) {
-    const std::string_view name = in.text(in.u16());
-    std::vector<std::pair<int32_t, QueueOffset>> next;
-    for (uint16_t left = in.u16(); left > 0 && in.ok(); --left) {
-      const int32_t queue = in.i32();
-      if (queue < 0 || queue >= kQueueCountMax) return false;
-      next.emplace_back(queue, QueueOffset(in.i64()));
-    }
-    if (!in.ok()) return false;
-    take_removal(name, std::move(next), at);
+    std::optional<Removal> removal = read_removal(payload);
+    if (!removal) return false;
+    take_removal(removal->topic, std::move(removal->next), at);
   } else if (kind == kOffsetSet) {
     OffsetKey key;
     key.group = in.text(in.u16());

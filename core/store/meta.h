@@ -12,6 +12,7 @@
 //   3 offset set      u16+group · u16+topic · i32 queue id · i64 offset
 // Unknown kinds are passed over (written by a later version).
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,6 +37,10 @@ struct OffsetKey {
   int32_t queue_id = 0;
   friend auto operator<=>(const OffsetKey&, const OffsetKey&) = default;
 };
+
+// The removals in the body of a meta record: visit(topic, queue id, next offset). What a later version wrote, or does not parse, is passed
+// over. For readers of a store that fold nothing.
+void for_each_removal(Bytes body, const std::function<void(std::string_view topic, int32_t queue_id, QueueOffset next)>& visit);
 
 class Meta : public Derived {
  public:
