@@ -2,7 +2,7 @@
 # The whole test suite, from a fresh clone: installs what is missing, builds, runs every stage, and ends with one line.
 #   tests/run.sh            everything
 #   tests/run.sh --quick    only the release build and its CTest suite
-# Sizes: FULMAR_SWARM_SEEDS (240), FULMAR_HASH_SEEDS (20), FULMAR_KILLS (5), FULMAR_FRESH (60s). Logs: build/test-logs/. Exit 1 when anything failed.
+# Sizes: FULMAR_SWARM_SEEDS (240), FULMAR_HASH_SEEDS (20), FULMAR_KILLS (5), FULMAR_FRESH (800). Logs: build/test-logs/. Exit 1 when anything failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 is_quick=false
@@ -118,8 +118,8 @@ seeds_stage() {
   check swarm_calm sim swarm --profile calm --seeds 60 --start 1 --jobs "$jobs"
   check swarm_edge sim swarm --profile edge --seeds 60 --start 1 --jobs "$jobs"
   check hash_matrix bash tests/hash_matrix.sh --seeds "${FULMAR_HASH_SEEDS:-20}" --start 1 build/release build/clang build/asan
-  # Drawn from the commit: what they find is a bug that somebody has to look at before the commit lands.
-  check swarm_fresh sim swarm --for "${FULMAR_FRESH:-60s}" --start "$first_seed" --jobs "$jobs" --failures 0
+  # Drawn from the commit, and so many on every machine: what they find is a bug that somebody has to look at before the commit lands.
+  check swarm_fresh sim swarm --seeds "${FULMAR_FRESH:-800}" --start "$first_seed" --jobs "$jobs" --failures 0
   end
 }
 mutants_stage() {
