@@ -225,21 +225,26 @@ void Workload::send_one(Producer& p, bool is_probe, const std::string& topic) {
   if (is_probe) after(Duration::milliseconds(100), [this, number, topic] { send_one(producers_[number], true, topic); });
 }
 
-void Workload::send_batch(Producer& p) {
-  const std::string topic = topics_[p.draws.below(topics_.size())];
-  const uint64_t count = p.draws.log_between(2, plan_.batch_max);
+std::vector<MessageId> Workload::pack_batch(Producer& p, const std::string& topic, uint64_t count, int64_t born_ms, std::vector<uint8_t>& packed) {
   std::vector<MessageId> ids;
-  std::vector<uint8_t> packed;
-  const int64_t born = world_.clock(world_.host_of(p.client)).wall(world_.now()).ms;
   for (uint64_t i = 0; i < count; ++i) {
     SentMessage m = new_message(p, topic);
     m.is_batched = true;
-    m.born_ms = born;
+    m.born_ms = born_ms;
     fill_body(m, body_);
     append_batch_item(packed, {m.flag, as_bytes(m.properties), body_});
     ids.push_back(m.id);
     court_.ledger().add(std::move(m));
   }
+  return ids;
+}
+
+void Workload::send_batch(Producer& p) {
+  const std::string topic = topics_[p.draws.below(topics_.size())];
+  const uint64_t count = p.draws.log_between(2, plan_.batch_max);
+  std::vector<uint8_t> packed;
+  const int64_t born = world_.clock(world_.host_of(p.client)).wall(world_.now()).ms;
+  const std::vector<MessageId> ids = pack_batch(p, topic, count, born, packed);
   command::SendBatch send{.topic = topic, .born = {born}, .packed = packed, .broker = {}};
   if (p.draws.chance(plan_.picks_queue)) send.queue_id = static_cast<int32_t>(p.draws.below(static_cast<uint64_t>(plan_.queues)));
   ++p.in_flight;

@@ -71,6 +71,8 @@ class Workload final : public WorldObserver {
   void start_producing();
   void produce(size_t producer);
   void send_one(Producer& producer, bool is_probe, const std::string& topic);
+  // New messages, packed as one batch and entered into the ledger.
+  std::vector<MessageId> pack_batch(Producer& producer, const std::string& topic, uint64_t count, int64_t born_ms, std::vector<uint8_t>& packed);
   void send_batch(Producer& producer);
   SentMessage new_message(Producer& producer, const std::string& topic);
   void on_sent(const std::vector<MessageId>& ids, const std::string& topic, const Reply& reply);

@@ -90,15 +90,7 @@ void Workload::send_one_way(size_t index) {
     const command::SendMessage send{.topic = topic, .queue_id = queue_id, .flag = m.flag, .born = {m.born_ms}, .properties = as_bytes(m.properties), .body = body_, .broker = broker};
     is_asked = ask(p.client, send, Duration::seconds(6), settle());
   } else {
-    for (uint64_t i = 0; i < count; ++i) {
-      SentMessage m = new_message(p, topic);
-      m.is_batched = true;
-      m.born_ms = born;
-      fill_body(m, body_);
-      append_batch_item(packed, {m.flag, as_bytes(m.properties), body_});
-      ids.push_back(m.id);
-      court_.ledger().add(std::move(m));
-    }
+    ids = pack_batch(p, topic, count, born, packed);
     const command::SendBatch send{.topic = topic, .queue_id = queue_id, .born = {born}, .packed = packed, .broker = broker};
     is_asked = ask(p.client, send, Duration::seconds(6), settle());
   }

@@ -8,6 +8,7 @@
 #include "cmd/fulmar/program.h"
 #include "cmd/fulmar/store_files.h"
 #include "core/store/meta.h"
+#include "core/store/record_search.h"
 
 namespace fulmar::cmd {
 
@@ -42,14 +43,9 @@ std::optional<uint64_t> next_good(const StoreFiles& store, uint64_t from, uint64
       at += std::max<size_t>(bytes.size(), 1);
       continue;
     }
-    const void* hit = std::memchr(bytes.data() + 4, 0xDA, bytes.size() - 4);
-    if (hit == nullptr) {
-      at += bytes.size();
-      continue;
-    }
-    const uint64_t candidate = at + static_cast<uint64_t>(static_cast<const uint8_t*>(hit) - bytes.data()) - 4;
-    if (parse_record(store.at(candidate), PhysicalOffset(candidate), Verify::Checksums).kind == RecordKind::Message) return candidate;
-    at = candidate + 1;
+    const SearchStep step = search_window(bytes, at, at + bytes.size());   // store.at() reaches to the end of its file
+    if (step.is_found) return step.at;
+    at = step.at;
   }
   return {};
 }

@@ -113,7 +113,7 @@ bool ConsumeQueues::apply(Ctx& ctx, const RecordView& record) {
   const bool is_gap = offset > q->max && !MUTANT(QueueShiftsOverGap);
   if (is_gap && impl_->expects_gaps && offset - q->max <= limits::kGapEntriesMax) {
     SOMETIMES("store: a queue goes on behind records that were damaged", true);
-    for (; q->max < offset; ) {
+    while (q->max < offset) {
       if (impl_->pending_count >= limits::kPendingEntriesMax) return false;
       impl_->append(*q, {PhysicalOffset(0), kPreBlankBytes, 0});
     }

@@ -202,22 +202,29 @@ PhysicalOffset Meta::claim() const { return places_.empty() ? PhysicalOffset(UIN
 
 // --- the fold ---------------------------------------------------------------------------------------------------------------------
 
-bool Meta::apply(Ctx& ctx, const RecordView& record) {
-  if (record.message.topic != kMetaTopic) return true;
-  has_records_ = true;
-  Reader body(record.message.body);
-  if (body.u8() != kBodyVersion) {   // a later version's: its items may mean anything
-    ctx.trace.note(MetaRecordBroken{record.place.physical.value(), 0});
-    return true;
-  }
+namespace {
+// take(kind, payload) for each item; false: it does not parse. Returns where the walk ended early: 0 for a later version's body, whose
+// items may mean anything.
+template <class Take>
+std::optional<size_t> walk_items(Bytes bytes, Take take) {
+  Reader body(bytes);
+  if (body.u8() != kBodyVersion) return 0;
   while (body.ok() && body.remaining() > 0) {
     const size_t at = body.at();
     const uint8_t kind = body.u8();
     const Bytes payload = body.bytes(body.u32());
-    if (body.ok() && apply_item(kind, payload, record.place.physical)) continue;
-    ctx.trace.note(MetaRecordBroken{record.place.physical.value(), at});
-    break;
+    if (!body.ok() || !take(kind, payload)) return at;
   }
+  return {};
+}
+}  // namespace
+
+bool Meta::apply(Ctx& ctx, const RecordView& record) {
+  if (record.message.topic != kMetaTopic) return true;
+  has_records_ = true;
+  const std::optional<size_t> broken =
+      walk_items(record.message.body, [&](uint8_t kind, Bytes payload) { return apply_item(kind, payload, record.place.physical); });
+  if (broken) ctx.trace.note(MetaRecordBroken{record.place.physical.value(), *broken});
   return true;
 }
 
@@ -237,16 +244,11 @@ std::optional<Removal> read_removal(Bytes payload) {
 }  // namespace
 
 void for_each_removal(Bytes body, const std::function<void(std::string_view, int32_t, QueueOffset)>& visit) {
-  Reader in(body);
-  if (in.u8() != kBodyVersion) return;
-  while (in.ok() && in.remaining() > 0) {
-    const uint8_t kind = in.u8();
-    const Bytes payload = in.bytes(in.u32());
-    if (!in.ok() || kind != kTopicRemoved) continue;
-    const std::optional<Removal> removal = read_removal(payload);
-    if (!removal) continue;
-    for (const auto& [queue, next] : removal->next) visit(removal->topic, queue, next);
-  }
+  (void)walk_items(body, [&](uint8_t kind, Bytes payload) {
+    const std::optional<Removal> removal = kind == kTopicRemoved ? read_removal(payload) : std::nullopt;
+    if (removal) for (const auto& [queue, next] : removal->next) visit(removal->topic, queue, next);
+    return true;
+  });
 }
 
 // False: the payload does not parse.
