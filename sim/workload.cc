@@ -1,3 +1,4 @@
+#include "core/client/forwarder.h"
 #include "sim/workload.h"
 
 #include <fmt/format.h>
@@ -50,7 +51,8 @@ void Workload::after(Duration delay, std::function<void()> what) { world_.at(wor
 bool Workload::ask(NodeId client, const Command& command, Duration limit, OnReply on_reply, bool has_many_answers, CallId* made) {
   const CallId call(next_call_++);
   if (!world_.tell(client, call, command)) return false;
-  court_.told(call, client, name_of(command), limit, has_many_answers);
+  const Duration patience = Forwarder::carries_records(command) ? ForwarderLimits{}.patience : Duration{};
+  court_.told(call, client, name_of(command), limit + patience, has_many_answers);
   calls_.emplace(call, Call{client, std::move(on_reply), has_many_answers});
   if (!has_many_answers) ++quiet_calls_;
   if (made != nullptr) *made = call;

@@ -7,12 +7,20 @@
 
 namespace fulmar {
 
+// When a call is given up. `patient_until`, when later: the call waits on up to there, one more time-out at a time, while its connection
+// brings bytes. For answers that may be long: over a slow line, giving one up does not stop it from coming, and what is asked instead
+// queues behind it, so that in the end nothing gets through.
+struct Deadline {
+  Monotonic at, patient_until;
+  Deadline(Monotonic when, Monotonic last = {}) : at(when), patient_until(last) {}
+};
+
 class Caller {
  public:
   virtual ~Caller() = default;
-  // The reply comes to the machine whose owner byte leads `token`, exactly once, never inside this call and at the latest at `deadline`
-  // (TimedOut). An error here (InvalidArgument: cannot be encoded; Full: too many calls) means that no reply will come.
-  virtual Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Monotonic deadline) = 0;
+  // The reply comes to the machine whose owner byte leads `token`, exactly once, never inside this call and at the latest at
+  // `deadline.at` (TimedOut). An error here (InvalidArgument: cannot be encoded; Full: too many calls) means that no reply will come.
+  virtual Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline) = 0;
 };
 
 // Tokens and timers carry their owner in the top byte and a serial number of the owner's below.

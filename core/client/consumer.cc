@@ -171,17 +171,18 @@ void Consumer::walk(Ctx& ctx, At at) {
   queue.pulled_at = ctx.now.monotonic;
   const command::PullMessages pull{.group = s.group, .topic = s.topic, .queue_id = queue_id, .offset = queue.position, .count_max = s.count_max,
                                    .suspend_ms = limits_.suspend_ms, .subscription = s.expression, .broker = {}};
-  call_or_back_off(ctx, at, Step::Pulling, pull, limits_.call_timeout + Duration::milliseconds(limits_.suspend_ms));
+  call_or_back_off(ctx, at, Step::Pulling, pull, limits_.call_timeout + Duration::milliseconds(limits_.suspend_ms), limits_.patience);
 }
 
-void Consumer::call_or_back_off(Ctx& ctx, At at, Step step, const Command& command, Duration timeout) {
+void Consumer::call_or_back_off(Ctx& ctx, At at, Step step, const Command& command, Duration timeout, Duration patience) {
   const Routes::Found found = routes_.find(ctx, at.subscription->topic);
   const TopicRoute::Broker* broker = found.route == nullptr ? nullptr : found.route->find(at.key->first);
   if (broker == nullptr) return walk_failed(ctx, at, "the route does not name this broker");
   at.queue->step = step;
   at.queue->asked = broker->master;
-  const Result<void> called =
-      caller_.call(ctx, broker->master, command, id(Kind::Walk, at.queue->serial, ++at.queue->generation), ctx.now.monotonic + timeout);
+  const Monotonic now = ctx.now.monotonic;
+  const Result<void> called = caller_.call(ctx, broker->master, command, id(Kind::Walk, at.queue->serial, ++at.queue->generation),
+                                           {now + timeout, now + timeout + patience});
   if (!called) walk_failed(ctx, at, to_string(called.code()));
 }
 

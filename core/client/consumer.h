@@ -28,6 +28,7 @@ struct ConsumerLimits {
   size_t queues_max = 16'384;                                // over all subscriptions
   uint32_t suspend_ms = 15'000;                              // how long a broker may hold a pull
   Duration call_timeout = Duration::seconds(3);              // beyond suspend_ms for pulls
+  Duration patience = Duration::seconds(30);                 // in all, for a pull whose connection is slow
   Duration commit_interval = Duration::seconds(1);           // per queue
   Duration pull_gap = Duration::milliseconds(20);            // between two pulls that brought nothing
   Duration back_off_first = Duration::milliseconds(100), back_off_max = Duration::seconds(3);
@@ -101,7 +102,7 @@ class Consumer {
 
   void reconcile(Ctx& ctx, Subscription& subscription);
   void walk(Ctx& ctx, At at);                        // what the queue needs next: its offset, or records
-  void call_or_back_off(Ctx& ctx, At at, Step step, const Command& command, Duration timeout);
+  void call_or_back_off(Ctx& ctx, At at, Step step, const Command& command, Duration timeout, Duration patience = {});
   void on_walk_reply(Ctx& ctx, At at, Result<Reply> reply);
   void on_offset(Ctx& ctx, At at, const Reply& reply);
   void on_edge(Ctx& ctx, At at, const Reply& reply);

@@ -36,6 +36,10 @@ bool Forwarder::takes(const Command& command) {
                    command::DescribeTopic, command::GetStatus, command::QueryRoute, command::ListTopics>(command);
 }
 
+bool Forwarder::carries_records(const Command& command) {
+  return is_one_of<command::PullMessages, command::QueryMessages, command::ViewMessage>(command);
+}
+
 void Forwarder::forward(Ctx& ctx, CallId call, const Command& command) {
   CHECK(takes(command), "{}", name_of(command));
   if (requests_.size() >= limits_.requests_max) {
@@ -154,7 +158,9 @@ void Forwarder::call_targets(Ctx& ctx, Request& request) {
   ctx.timers.cancel(TimerId(token(request, 0)));
   request.outstanding = request.targets.size();
   for (size_t i = 0; i < request.targets.size(); ++i) {
-    const Result<void> called = caller_.call(ctx, request.targets[i].address, request.command.get(), token(request, i), request.deadline);
+    const Duration patience = carries_records(request.command.get()) ? limits_.patience : Duration{};
+    const Deadline deadline{request.deadline, request.deadline + patience};
+    const Result<void> called = caller_.call(ctx, request.targets[i].address, request.command.get(), token(request, i), deadline);
     if (called) continue;
     note_failure(request, i, called.error().text());
     --request.outstanding;

@@ -32,6 +32,7 @@ struct ForwarderLimits {
   size_t requests_max = 4096;                            // then SYSTEM_BUSY
   size_t brokers_max = 1024;                             // of one CreateTopic or DeleteTopic
   Duration timeout = Duration::seconds(3);               // PullMessages: and suspend_ms
+  Duration patience = Duration::seconds(30);             // beyond it, for answers that carry records over a slow connection
   Duration name_server_timeout = Duration::seconds(1);   // each
 };
 
@@ -40,6 +41,7 @@ class Forwarder {
   Forwarder(uint8_t owner, Routes& routes, Caller& caller, ForwarderLimits limits = {});
 
   static bool takes(const Command& command);
+  static bool carries_records(const Command& command);   // its answer does
   // Tells `call` exactly once: the answer as it came, or a Refusal. Of CreateTopic and DeleteTopic: Ok when every master said Ok, else the
   // first refusal with the brokers that failed in `measured`. A lost answer to something that changes the broker: kOutcomeUnknown.
   void forward(Ctx& ctx, CallId call, const Command& command);

@@ -82,7 +82,7 @@ void Client::tell_routes(Ctx& ctx) {
   }
 }
 
-Result<void> Client::call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Monotonic deadline) {
+Result<void> Client::call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline) {
   return links_.call(ctx, to, command, token, deadline);
 }
 

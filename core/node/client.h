@@ -41,7 +41,7 @@ class Client final : public Node, private ReplyHandler, private Caller {
   void tell_routes(Ctx& ctx);
   void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) override;
   void on_link_lost(Ctx&, const Address& to) override { consumer_.on_link_lost(to); }
-  Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Monotonic deadline) override;
+  Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline) override;
 
   Files& files_;
   Trace& trace_;

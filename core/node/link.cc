@@ -87,13 +87,14 @@ Result<void> Links::encode(Ctx& ctx, const Address& to, const Command& command, 
   return {};
 }
 
-Result<void> Links::call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Monotonic deadline) {
+Result<void> Links::call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline) {
   if (calls_.size() >= limits_.calls_in_flight_max) return Error(Errc::Full, fmt::format("{} calls are in flight", calls_.size()));
   const uint32_t opaque = new_opaque();
   Link* link = nullptr;
   FULMAR_TRY_VOID(encode(ctx, to, command, opaque, false, &link));
-  add_call(opaque, {token, deadline, link, link->state == Link::State::Open ? link->heard : kNotSent});
-  wake_by(ctx, deadline);
+  add_call(opaque, {token, deadline.at, link, link->state == Link::State::Open ? link->heard : kNotSent, deadline.at - ctx.now.monotonic,
+                    deadline.patient_until});
+  wake_by(ctx, deadline.at);
   ++counters_.calls;
   return {};
 }
@@ -121,13 +122,16 @@ void Links::add_call(uint32_t opaque, const Call& call) {
     node.mapped() = call;
     calls_.insert(std::move(node));
   }
-  if (call.deadline == Monotonic::never()) return;
+  if (call.deadline != Monotonic::never()) add_deadline(opaque, call.deadline);
+}
+
+void Links::add_deadline(uint32_t opaque, Monotonic deadline) {
   if (spare_deadlines_.empty()) {
-    deadlines_.emplace(call.deadline, opaque);
+    deadlines_.emplace(deadline, opaque);
   } else {
     auto node = std::move(spare_deadlines_.back());
     spare_deadlines_.pop_back();
-    node.value() = {call.deadline, opaque};
+    node.value() = {deadline, opaque};
     deadlines_.insert(std::move(node));
   }
 }
@@ -298,6 +302,7 @@ void Links::on_timer(Ctx& ctx, ReplyHandler& handler) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const auto call = calls_.find(deadlines_.begin()->second);
     CHECK(call != calls_.end());
+    if (wait_on(call->first, call->second, now)) continue;
     ++counters_.timed_out;
     SOMETIMES("node: a call times out", true);
     const Call ended = take_call(call);
@@ -323,6 +328,18 @@ void Links::on_timer(Ctx& ctx, ReplyHandler& handler) {
   }
   if (!deadlines_.empty()) wake_by(ctx, deadlines_.begin()->first);
   for (const auto& [to, link] : links_) wake_by(ctx, link->wake);
+}
+
+// True: the call has patience left and its connection has brought something since it last looked.
+bool Links::wait_on(uint32_t opaque, Call& call, Monotonic now) {
+  const bool has_brought = call.link->state == Link::State::Open && call.heard != call.link->heard;
+  if (now >= call.patient_until || !has_brought || MUTANT(LinkHasNoPatience)) return false;
+  SOMETIMES("node: a call waits on over a slow connection", true);
+  if (auto node = deadlines_.extract(std::pair{call.deadline, opaque})) spare_deadlines_.push_back(std::move(node));
+  call.heard = call.link->heard;
+  call.deadline = std::min(now + call.timeout, call.patient_until);
+  add_deadline(opaque, call.deadline);
+  return true;
 }
 
 // The timer may ring for a call that has long ended: cheaper than moving it with each call.

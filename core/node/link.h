@@ -6,6 +6,7 @@
 //   Idle --call--> Dialing --Dialed--> Open --Closed--> Backoff --its end--> Idle, or Dialing when somebody waits
 //                     ^---- failed: Backoff, all that wait end with its error
 //
+// A call with patience (Deadline) waits on while its connection brings bytes: that one is slow, not dead.
 // A call that times out on a connection that has been silent since it was made closes that connection: the peer may have died without a
 // word, and calls must not go on vanishing there. The others on it end with TimedOut, too.
 
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/client/caller.h"
 #include "core/io/node.h"
 #include "core/io/tickets.h"
 #include "core/wire/framer.h"
@@ -56,7 +58,7 @@ class Links {
   // Encodes at once (the command is borrowed) and sends with the end of this step, or as soon as the link is open; during a back-off
   // that is after it. on_reply never runs inside call(). InvalidArgument: the command cannot be encoded; Full: see LinkLimits. Then the
   // token is not used.
-  Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Monotonic deadline);
+  Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline);
   Result<void> call_one_way(Ctx& ctx, const Address& to, const Command& command);  // no on_reply; lost when the link is
   bool is_open(const Address& to) const;
   size_t calls_in_flight() const { return calls_.size(); }
@@ -79,7 +81,9 @@ class Links {
     uint64_t token = 0;
     Monotonic deadline;
     Link* link = nullptr;
-    uint64_t heard = kNotSent;  // how often its connection had brought bytes when it was made; kNotSent: it had none yet
+    uint64_t heard = kNotSent;  // how often its connection had brought bytes when it was made, or last waited on; kNotSent: it had none yet
+    Duration timeout;
+    Monotonic patient_until;
   };
   struct InFlight { Link* link = nullptr; ConnId conn; uint64_t bytes = 0; };  // a dial (no bytes) or a send
   using Calls = std::map<uint32_t, Call>;                                       // by opaque number
@@ -89,6 +93,8 @@ class Links {
   Result<void> encode(Ctx& ctx, const Address& to, const Command& command, uint32_t opaque, bool is_one_way, Link** link);
   uint32_t new_opaque();
   void add_call(uint32_t opaque, const Call& call);
+  void add_deadline(uint32_t opaque, Monotonic deadline);
+  bool wait_on(uint32_t opaque, Call& call, Monotonic now);
   Call take_call(Calls::iterator at);
   void dial(Ctx& ctx, Link& link);
   void enter_open(Link& link, ConnId conn);

@@ -16,7 +16,7 @@ namespace fulmar::test {
 
 struct ClientKit : Caller {
   static constexpr uint8_t kRoutes = 2, kProducer = 3, kConsumer = 4, kForwarder = 5;
-  struct Pending { std::string text; uint64_t token; Monotonic deadline; };
+  struct Pending { std::string text; uint64_t token; Monotonic deadline, patient_until; };
 
   static ClientConfig config() {
     ClientConfig c;
@@ -29,11 +29,11 @@ struct ClientKit : Caller {
         consumer(kConsumer, routes, *this, consumer_limits),
         forwarder(kForwarder, routes, *this) {}
 
-  Result<void> call(Ctx&, const Address& to, const Command& command, uint64_t token, Monotonic deadline) override {
+  Result<void> call(Ctx&, const Address& to, const Command& command, uint64_t token, Deadline deadline) override {
     if (refuse_calls) return *refuse_calls;
     std::string line = fmt::format("{} {}", to.text(), text_of(command));
     made.push_back(line);
-    pending.push_back({std::move(line), token, deadline});
+    pending.push_back({std::move(line), token, deadline.at, deadline.patient_until});
     return {};
   }
   static std::string text_of(const Command& any) {

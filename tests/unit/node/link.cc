@@ -134,6 +134,32 @@ TEST_F(LinksTest, AConnectionThatSpeaksIsKept) {
   EXPECT_TRUE(links.is_open(a));
 }
 
+TEST_F(LinksTest, ACallWithPatienceWaitsWhileItsConnectionBringsBytes) {
+  call(1);
+  dialed(dial_ticket(), ConnId(5));
+  ASSERT_TRUE(links.call(kit.ctx, a, command::GetStatus{}, 2, {in_ms(100), in_ms(350)}).has_value());
+  ASSERT_TRUE(links.call(kit.ctx, a, command::GetStatus{}, 3, {in_ms(100), in_ms(150)}).has_value());
+  links.flush(kit.ctx);
+  kit.out.clear();
+  respond(ConnId(5), 1, reply::Ok{});
+  kit.at_ms(100);
+  ring();
+  EXPECT_EQ(take(), Said{"1: Ok"}) << "something came: slow, not dead";
+  call(4);
+  respond(ConnId(5), 4, reply::Ok{});
+  kit.at_ms(150);
+  ring();
+  EXPECT_EQ(take(), (Said{"4: Ok", "3: TimedOut"})) << "patience has an end";
+  kit.at_ms(200);
+  ring();
+  EXPECT_EQ(take(), Said{}) << "bytes came since it last looked";
+  kit.out.clear();
+  kit.at_ms(300);
+  ring();
+  EXPECT_EQ(take(), Said{"2: TimedOut"}) << "silent for a whole time-out";
+  EXPECT_EQ(kit.asked(), "close 5 TimedOut\n");
+}
+
 TEST_F(LinksTest, AFailedDialEndsWhoWaitsAndBacksOff) {
   call(1);
   links.on_dialed(kit.ctx, Dialed{dial_ticket(), Errc::Refused}, handler);
