@@ -22,9 +22,22 @@ template <class Visit> void borrowed(command::ListTopics& c, Visit v) { v(c.afte
 template <class Visit> void borrowed(command::DescribeTopic& c, Visit v) { v(c.topic); }
 template <class Visit> void borrowed(command::QueryMessages& c, Visit v) { v(c.topic); v(c.key); v(c.broker); }
 template <class Visit> void borrowed(command::ViewMessage& c, Visit v) { v(c.broker); }
-template <class Visit> void borrowed(command::GetStatus&, Visit) {}
-template <class Visit> void borrowed(command::RegisterBroker& c, Visit v) { v(c.cluster); v(c.broker_name); v(c.host); }
+template <class Visit> void borrowed(command::GetStatus& c, Visit v) { v(c.broker); }
+template <class Visit> void borrowed(command::RegisterBroker& c, Visit v) { v(c.cluster); v(c.broker_name); v(c.host); v(c.version); }
 template <class Visit> void borrowed(command::UnregisterBroker& c, Visit v) { v(c.cluster); v(c.broker_name); }
+template <class Visit> void borrowed(command::Heartbeat& c, Visit v) { v(c.client_id); v(c.group); v(c.version); }
+template <class Visit> void borrowed(command::LeaveGroup& c, Visit v) { v(c.client_id); v(c.group); }
+template <class Visit> void borrowed(command::ListGroups& c, Visit v) { v(c.after); v(c.broker); }
+template <class Visit> void borrowed(command::DescribeGroup& c, Visit v) { v(c.group); v(c.broker); }
+template <class Visit> void borrowed(command::CreateGroup&, Visit) {}
+template <class Visit> void borrowed(command::DeleteGroup& c, Visit v) { v(c.group); }
+template <class Visit> void borrowed(command::SearchOffset& c, Visit v) { v(c.topic); v(c.broker); }
+template <class Visit> void borrowed(command::ResetOffset& c, Visit v) { v(c.group); v(c.topic); v(c.broker); }
+template <class Visit> void borrowed(command::QueryCluster&, Visit) {}
+template <class Visit> void borrowed(command::WipeWritePerm& c, Visit v) { v(c.broker_name); }
+template <class Visit> void borrowed(command::AddWritePerm& c, Visit v) { v(c.broker_name); }
+template <class Visit> void borrowed(command::GetConfig& c, Visit v) { v(c.broker); }
+template <class Visit> void borrowed(command::UpdateConfig& c, Visit v) { v(c.key); v(c.value); v(c.broker); }
 template <class Visit> void borrowed(command::Stop&, Visit) {}
 template <class Visit> void borrowed(command::Subscribe& c, Visit v) { v(c.group); v(c.topic); v(c.subscription); }
 template <class Visit> void borrowed(command::Consumed& c, Visit v) { v(c.broker); }

@@ -17,6 +17,9 @@ void for_each_view(Command& command, Visit visit) {
         if constexpr (requires { c.key; }) visit(c.key);
         if constexpr (requires { c.after; }) visit(c.after);
         if constexpr (requires { c.client; }) visit(c.client);
+        if constexpr (requires { c.client_id; }) visit(c.client_id);
+        if constexpr (requires { c.version.data(); }) visit(c.version);
+        if constexpr (requires { c.key; c.value; }) visit(c.value);
         if constexpr (requires { c.cluster; }) visit(c.cluster);
         if constexpr (requires { c.broker_name; }) visit(c.broker_name);
         if constexpr (requires { c.host; }) visit(c.host);

@@ -1,6 +1,7 @@
 #include "core/model/command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace fulmar {
 
@@ -31,6 +32,17 @@ std::string_view to_string(Code code) {
   return "UNKNOWN";
 }
 
+std::string_view to_string(GroupModel model) { return model == GroupModel::Clustering ? "CLUSTERING" : "BROADCASTING"; }
+
+std::string_view to_string(StartFrom from) {
+  switch (from) {
+    case StartFrom::First: return "CONSUME_FROM_FIRST_OFFSET";
+    case StartFrom::Last: return "CONSUME_FROM_LAST_OFFSET";
+    case StartFrom::Timestamp: return "CONSUME_FROM_TIMESTAMP";
+  }
+  return "UNKNOWN";
+}
+
 std::string describe(const Reply& any) {
   return std::visit(
       [](const auto& r) -> std::string {
@@ -51,15 +63,31 @@ std::string describe(const Reply& any) {
         else if constexpr (std::is_same_v<R, reply::Messages>) return fmt::format("Messages {}", r.count);
         else if constexpr (std::is_same_v<R, reply::Registered>) return fmt::format("Registered version {}{}", r.topics_version, r.needs_topics ? " needs topics" : "");
         else if constexpr (std::is_same_v<R, reply::Status>) return fmt::format("Status {} values", r.values.size());
+        else if constexpr (std::is_same_v<R, reply::Members>)
+          return fmt::format("Members {:016x} {}{}{}", r.generation, fmt::join(r.members, ","), r.conflict.empty() ? "" : " conflict: ", r.conflict);
+        else if constexpr (std::is_same_v<R, reply::Groups>) return fmt::format("Groups {}", r.groups.size());
+        else if constexpr (std::is_same_v<R, reply::Group>)
+          return fmt::format("Group {} members {} queues {}", r.config.name, r.members.size(), r.queues.size());
+        else if constexpr (std::is_same_v<R, reply::OffsetsReset>) return fmt::format("OffsetsReset {} queues", r.queues.size());
+        else if constexpr (std::is_same_v<R, reply::Cluster>) return fmt::format("Cluster {} brokers", r.brokers.size());
+        else if constexpr (std::is_same_v<R, reply::TopicsChanged>) return fmt::format("TopicsChanged {}", r.count);
+        else if constexpr (std::is_same_v<R, reply::Assigned>) {
+          std::string out = fmt::format("Assigned {:016x}", r.generation);
+          for (const auto& [broker, queue] : r.queues) out += fmt::format(" {}/{}", broker, queue);
+          return r.conflict.empty() ? out : out + " conflict: " + r.conflict;
+        } else if constexpr (std::is_same_v<R, reply::Progress>)
+          return fmt::format("Progress {} {} queue {} next {}", r.broker, r.topic, r.queue_id, r.next);
         else return fmt::format("Delivered {} {} queue {} [{}, {}) count {}", r.broker, r.topic, r.queue_id, r.first, r.next, r.count);
       },
       any);
 }
 
 std::string_view name_of(const Command& any) {
-  static constexpr std::string_view kNames[] = {"Hello",       "SendMessage", "SendBatch",     "PullMessages",   "CommitOffset",  "QueryOffset", "QueryQueue",
-                                                "QueryRoute",  "CreateTopic", "DeleteTopic",   "ListTopics",     "DescribeTopic", "QueryMessages", "ViewMessage",
-                                                "GetStatus",   "RegisterBroker", "UnregisterBroker", "Stop",       "Subscribe",     "Consumed",    "Unsubscribe"};
+  static constexpr std::string_view kNames[] = {
+      "Hello",         "SendMessage",  "SendBatch",    "PullMessages",   "CommitOffset",     "QueryOffset",  "QueryQueue",  "QueryRoute",    "CreateTopic",
+      "DeleteTopic",   "ListTopics",   "DescribeTopic", "QueryMessages", "ViewMessage",      "GetStatus",    "RegisterBroker", "UnregisterBroker", "Heartbeat",
+      "LeaveGroup",    "ListGroups",   "DescribeGroup", "CreateGroup",   "DeleteGroup",      "SearchOffset", "ResetOffset", "QueryCluster",  "WipeWritePerm",
+      "AddWritePerm",  "GetConfig",    "UpdateConfig", "Stop",           "Subscribe",        "Consumed",     "Unsubscribe"};
   static_assert(std::size(kNames) == std::variant_size_v<Command>);
   return kNames[any.index()];
 }

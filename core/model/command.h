@@ -12,6 +12,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/time.h"
+#include "core/model/group_commands.h"
 #include "core/model/ids.h"
 #include "core/model/message.h"
 
@@ -101,7 +102,9 @@ struct ListTopics { std::string_view after; int32_t count_max = 1000; };  // in 
 struct DescribeTopic { std::string_view topic; };
 struct QueryMessages { std::string_view topic, key; int32_t count_max = 32; Wall begin, end; std::string_view broker; };
 struct ViewMessage { PhysicalOffset at; std::string_view broker; };
-struct GetStatus {};
+struct GetStatus { std::string_view broker = {}; };
+struct GetConfig { std::string_view broker = {}; };                                   // Status, names and values as in a properties file
+struct UpdateConfig { std::string_view key, value, broker = {}; };                    // keys that may change while the broker runs
 // A broker (or any of its topics' owner) tells a name server about itself. host empty: the address at which we see the connection.
 struct RegisterBroker {
   std::string_view cluster, broker_name;
@@ -111,14 +114,33 @@ struct RegisterBroker {
   uint64_t topics_version = 0;
   bool is_complete = true;                // false: only a heartbeat for a table of that version
   std::vector<TopicConfig> topics;
+  std::string_view version = {};          // of the program
 };
 struct UnregisterBroker { std::string_view cluster, broker_name; BrokerId broker_id; };
+struct QueryCluster {};                   // asked of a name server
+// A name server takes the write permission out of all routes of a broker, and puts it back: producers go elsewhere, consumers drain it.
+struct WipeWritePerm { std::string_view broker_name; };
+struct AddWritePerm { std::string_view broker_name; };
 
 // --- only from the host -------------------------------------------------------------------------------------------------------------
 struct Stop { Duration deadline; };       // drain, flush, persist; then Outbox::stopped()
-// Client node: follow all queues of a topic for a group, from the committed offset or, without one, from `from`. Batches arrive as
-// reply::Delivered, one outstanding per queue, until Consumed answers it, which also commits.
-struct Subscribe { std::string_view group, topic, subscription; enum class From : uint8_t { First, Last } from = From::First; int32_t count_max = 32; };
+// Client node: follow the queues of a topic as a member of a group, from the committed offset or, without one, from `from`. Told are
+// reply::Assigned, and reply::Delivered for each batch, which Consumed answers and thereby commits (Broadcasting: reply::Progress is told).
+struct Subscribe {
+  struct Position { std::string broker; int32_t queue_id = 0; QueueOffset next; };
+  using From = StartFrom;
+  std::string_view group, topic, subscription;
+  From from = From::First;
+  int32_t count_max = 32;                           // messages of a batch
+  GroupModel model = GroupModel::Clustering;
+  Wall from_time = {};                              // From::Timestamp
+  // Flow control: a queue is not pulled while as much is out (told, not Consumed), of it or of the subscription. A batch that is under way
+  // then still arrives. queue_messages_max 0: one batch of a queue at a time.
+  int32_t queue_messages_max = 0, messages_max = 100'000;
+  uint64_t queue_bytes_max = 16u << 20, bytes_max = 64u << 20;
+  std::vector<Position> positions = {};             // Broadcasting: where the host says that queues stand
+};
+// Everything below `next` is consumed. `next` ends a batch that is out, or lies inside the oldest: then the rest, and all behind it, comes again.
 struct Consumed { uint64_t subscription_call = 0; std::string_view broker; int32_t queue_id = 0; QueueOffset next; };
 struct Unsubscribe { uint64_t subscription_call = 0; };
 }  // namespace command
@@ -126,8 +148,10 @@ struct Unsubscribe { uint64_t subscription_call = 0; };
 using Command = std::variant<command::Hello, command::SendMessage, command::SendBatch, command::PullMessages, command::CommitOffset,
                              command::QueryOffset, command::QueryQueue, command::QueryRoute, command::CreateTopic, command::DeleteTopic,
                              command::ListTopics, command::DescribeTopic, command::QueryMessages, command::ViewMessage, command::GetStatus,
-                             command::RegisterBroker, command::UnregisterBroker, command::Stop, command::Subscribe, command::Consumed,
-                             command::Unsubscribe>;
+                             command::RegisterBroker, command::UnregisterBroker, command::Heartbeat, command::LeaveGroup,
+                             command::ListGroups, command::DescribeGroup, command::CreateGroup, command::DeleteGroup, command::SearchOffset,
+                             command::ResetOffset, command::QueryCluster, command::WipeWritePerm, command::AddWritePerm, command::GetConfig,
+                             command::UpdateConfig, command::Stop, command::Subscribe, command::Consumed, command::Unsubscribe>;
 
 namespace reply {
 struct Ok {};
@@ -158,11 +182,22 @@ struct Topic { TopicConfig config; std::vector<TopicQueue> queues; };
 struct Messages { int32_t count = 0; std::vector<uint8_t> records; };     // QueryMessages, ViewMessage
 struct Registered { uint64_t topics_version = 0; bool needs_topics = false; };  // the name server has no table of that version
 struct Status { std::vector<std::pair<std::string, std::string>> values; };    // in a fixed order, names in RocketMQ's words
+struct ClusterBroker {
+  std::string cluster, name, address, version;
+  BrokerId broker_id;
+  int64_t silent_ms = 0;                 // since its last word
+  int32_t topics = 0;
+  bool is_writable = true;               // false: its write permission was wiped
+};
+struct Cluster { std::vector<ClusterBroker> brokers; };   // by name, then id
+struct TopicsChanged { int32_t count = 0; };              // WipeWritePerm, AddWritePerm
 struct Delivered { std::string broker, topic; int32_t queue_id = 0; QueueOffset first, next; int32_t count = 0; std::vector<uint8_t> records; };
 }  // namespace reply
 
 using Reply = std::variant<Refusal, reply::Ok, reply::Hello, reply::Sent, reply::Pulled, reply::Offset, reply::Queue, reply::Route, reply::Topics,
-                           reply::Topic, reply::Messages, reply::Registered, reply::Status, reply::Delivered>;
+                           reply::Topic, reply::Messages, reply::Registered, reply::Status, reply::Members, reply::Groups,
+                           reply::Group, reply::OffsetsReset, reply::Cluster, reply::TopicsChanged, reply::Delivered, reply::Assigned,
+                           reply::Progress>;
 
 // A short stable text for tests and logs: "Sent SUCCESS queue 0 offset 12 count 1", "Refusal SYSTEM_BUSY …".
 std::string describe(const Reply& reply);

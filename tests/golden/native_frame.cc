@@ -69,6 +69,41 @@ constexpr std::string_view kSent =
     "01000000 1a000000"   // message id: 3 bytes right behind
     "41420000 00000000";  // "AB"
 
+// Request 9: heartbeat of client "c" of group "g", broadcasting, from 1000 ms on, topic "T" by "*", generation 5 known, held for 1000 ms.
+constexpr std::string_view kHeartbeat =
+    "94000000 12000000"   // 148 = 4 + 18 * 8
+    "00000000 02000100"
+    "09000000 00001100"   // opaque 9, method 17
+    "00000000 00000000"
+    "00000000 03000400"   // heartbeat: 3 data words, 4 pointers
+    "01020000 e8030000"   // broadcasting, timestamp; 1000 ms fill the hole behind them
+    "e8030000 00000000"   // 1000
+    "05000000 00000000"   // 5
+    "0d000000 12000000"   // client id: three words further on, 2 bytes
+    "0d000000 12000000"   // group
+    "00000000 00000000"   // no version
+    "09000000 17000000"   // subscriptions: two words further on, structs, 2 words in all (2 << 3 | 7)
+    "63000000 00000000"   // "c"
+    "67000000 00000000"   // "g"
+    "04000000 00000200"   // one element, no data, 2 pointers
+    "05000000 12000000"   // topic: one word further on
+    "05000000 12000000"   // expression
+    "54000000 00000000"   // "T"
+    "2a000000 00000000";  // "*"
+
+// Response 9: generation 5, members "a" and "b", of which "b" does not subscribe to "T".
+constexpr std::string_view kMembers =
+    "4d000000 07000000"   // 77 = 4 + 7 * 8 + 17
+    "00000000 02000100"
+    "09000000 0d000000"   // opaque 9, kind 13
+    "00000000 00000000"
+    "00000000 02000100"   // members: 2 data words, 1 pointer
+    "05000000 00000000"   // 5
+    "02000000 01000000"   // 2 members, 1 absent
+    "00000000 00000000"   // no conflict
+    "000161 000162"       // the attachment, big-endian: "a", "b"
+    "000154 00000001 00000001";  // "T", one member: 1
+
 TEST(NativeGolden, Preamble) { EXPECT_EQ(to_hex(native::kPreamble), "46554c4d 41520001"); }  // FULMAR, version 1 big-endian
 
 TEST(NativeGolden, Hello) {
@@ -123,6 +158,44 @@ TEST(NativeGolden, Sent) {
   const auto decoded = codec.decode_response(golden);
   ASSERT_TRUE(decoded.has_value());
   EXPECT_EQ(describe(decoded->reply), "Sent SUCCESS queue 3 offset 42 count 1");
+}
+
+TEST(NativeGolden, Heartbeat) {
+  native::Codec codec;
+  std::vector<uint8_t> frame;
+  command::Heartbeat c;
+  c.client_id = "c";
+  c.group = "g";
+  c.model = GroupModel::Broadcasting;
+  c.from = StartFrom::Timestamp;
+  c.from_time = Wall{1000};
+  c.subscriptions = {{"T", "*"}};
+  c.generation_known = 5;
+  c.suspend_ms = 1000;
+  ASSERT_TRUE(codec.encode_request(9, false, c, frame).has_value());
+  expect_same(frame, kHeartbeat);
+  const auto golden = from_hex(kHeartbeat);
+  const auto decoded = codec.decode_request(golden);
+  ASSERT_TRUE(decoded.has_value());
+  const auto& heartbeat = std::get<command::Heartbeat>(decoded->command);
+  EXPECT_EQ(heartbeat.subscriptions, c.subscriptions);
+  EXPECT_EQ(heartbeat.suspend_ms, 1000u);
+}
+
+TEST(NativeGolden, Members) {
+  native::Codec codec;
+  std::vector<uint8_t> frame;
+  reply::Members r;
+  r.generation = 5;
+  r.members = {"a", "b"};
+  r.absent = {{"T", {1}}};
+  ASSERT_TRUE(codec.encode_response(9, r, 0, frame).has_value());
+  expect_same(frame, kMembers);
+  const auto golden = from_hex(kMembers);
+  const auto decoded = codec.decode_response(golden);
+  ASSERT_TRUE(decoded.has_value());
+  EXPECT_EQ(describe(decoded->reply), "Members 0000000000000005 a,b");
+  EXPECT_EQ(std::get<reply::Members>(decoded->reply).absent.at(0).members, std::vector<uint32_t>{1});
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ Codec::~Codec() { delete scratch_; }
 namespace {
 
 constexpr int kNestingMax = 16;
-constexpr uint16_t kRequestMethods = static_cast<uint16_t>(Request::UNREGISTER_BROKER) + 1;
-constexpr uint16_t kResponseMethods = static_cast<uint16_t>(Response::STATUS) + 1;
+constexpr uint16_t kRequestMethods = static_cast<uint16_t>(Request::UPDATE_CONFIG) + 1;
+constexpr uint16_t kResponseMethods = static_cast<uint16_t>(Response::TOPICS_CHANGED) + 1;
 
 struct Parts {
   kj::ArrayPtr<const capnp::word> header;

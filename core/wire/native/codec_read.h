@@ -2,85 +2,11 @@
 // Header fields to typed commands and replies.
 // A part of codec.cc, included there and nowhere else.
 
-#include <capnp/message.h>
-#include <fmt/format.h>
-
-#include <optional>
-
-#include "core/wire/framer.h"
-#include "core/wire/native/codec.h"
-#include "core/wire/native/codec_limits.h"
-#include "core/wire/native/fulmar.capnp.h"
+#include "core/wire/native/codec_fields.h"
+#include "core/wire/native/codec_read_groups.h"
 
 namespace fulmar::native {
 namespace {
-
-// Thrown and caught in this file only.
-struct Broken { std::string sentence; };
-
-// Follows the fields of one header, so that whatever goes wrong is said of the field at which it went wrong.
-// `at("topic").text(x.getTopic())`: the left side is evaluated first, so the name stands before capnp may throw.
-class Fields {
- public:
-  Fields(const char* what, Bytes attachment) : what_(what), attachment_(attachment) {}
-
-  Fields& of(const char* what) { what_ = what; field_ = ""; return *this; }
-  Fields& at(const char* field) { field_ = field; return *this; }
-  std::string place() const { return *field_ == 0 ? std::string(what_) : fmt::format("{}.{}", what_, field_); }
-
-  std::string_view text(capnp::Text::Reader value) const {
-    if (value.size() > kTextBytesMax) fail(fmt::format("is {} bytes long, at most {}", value.size(), kTextBytesMax));
-    const std::string_view out(value.begin(), value.size());
-    if (out.find('\0') != std::string_view::npos) fail("contains a NUL");
-    return out;
-  }
-  std::string owned(capnp::Text::Reader value) const { return std::string(text(value)); }
-  Bytes data(capnp::Data::Reader value) const { return {value.begin(), value.size()}; }
-  template <class T> T struct_of(T reader) const { return reader; }
-  int32_t count(int32_t value) const {
-    if (value < 0) fail(fmt::format("is negative: {}", value));
-    return value;
-  }
-  uint64_t place_in_log(int64_t value) const {
-    if (value < 0) fail(fmt::format("is negative: {}", value));
-    return static_cast<uint64_t>(value);
-  }
-
-  Bytes attachment() { is_attachment_used_ = true; return attachment_; }
-  std::vector<uint8_t> owned_attachment() { const Bytes all = attachment(); return {all.begin(), all.end()}; }
-  // A topic table of exactly `entries` entries. Memory follows the bytes that are there, not the number that is claimed.
-  std::vector<fulmar::TopicConfig> topic_table(uint32_t entries) {
-    at("topic table");
-    Reader in(attachment());
-    if (entries > attachment_.size() / kTableEntryBytesMin) fail(fmt::format("has {} bytes for {} entries", attachment_.size(), entries));
-    std::vector<fulmar::TopicConfig> out;
-    out.reserve(entries);
-    for (uint32_t i = 0; i < entries; ++i) {
-      fulmar::TopicConfig topic;
-      topic.name = in.text(in.u16());
-      topic.read_queues = count(in.i32());
-      topic.write_queues = count(in.i32());
-      topic.perm = in.u32();
-      if (!in.ok()) fail(fmt::format("ends inside entry {} of {}", i + 1, entries));
-      if (topic.name.find('\0') != std::string::npos) fail(fmt::format("has a NUL in the name of entry {}", i + 1));
-      out.push_back(std::move(topic));
-    }
-    if (in.remaining() != 0) fail(fmt::format("has {} bytes after its last entry", in.remaining()));
-    return out;
-  }
-  void finish() {
-    at("attachment");
-    if (!is_attachment_used_ && !attachment_.empty()) fail(fmt::format("of {} bytes is not expected", attachment_.size()));
-  }
-
-  [[noreturn]] void fail(std::string sentence) const { throw Broken{place() + " " + sentence}; }
-
- private:
-  const char* what_;
-  const char* field_ = "";
-  Bytes attachment_;
-  bool is_attachment_used_ = false;
-};
 
 // --- requests ---------------------------------------------------------------------------------------------------------------------------
 
@@ -149,6 +75,7 @@ command::RegisterBroker read(Fields& f, RegisterBroker::Reader r) {
   c.port = r.getPort();
   c.topics_version = r.getTopicsVersion();
   c.is_complete = r.getIsComplete();
+  c.version = f.at("version").text(r.getVersion());
   c.topics = f.topic_table(r.getTopicCount());
   return c;
 }
@@ -215,6 +142,44 @@ Command read(Fields& f, Request::Reader root) {
       c.cluster = f.at("cluster").text(r.getCluster());
       c.broker_name = f.at("brokerName").text(r.getBrokerName());
       c.broker_id = BrokerId(r.getBrokerId());
+      return c;
+    }
+    case Request::HEARTBEAT: return read(f, f.of("heartbeat").struct_of(root.getHeartbeat()));
+    case Request::LEAVE_GROUP: {
+      const auto r = f.of("leaveGroup").struct_of(root.getLeaveGroup());
+      command::LeaveGroup c;
+      c.client_id = f.at("clientId").text(r.getClientId());
+      c.group = f.at("group").text(r.getGroup());
+      return c;
+    }
+    case Request::LIST_GROUPS: {
+      const auto r = f.of("listGroups").struct_of(root.getListGroups());
+      command::ListGroups c;
+      c.after = f.at("after").text(r.getAfter());
+      c.count_max = f.at("countMax").count(r.getCountMax());
+      return c;
+    }
+    case Request::DESCRIBE_GROUP: return command::DescribeGroup{f.of("describeGroup").text(root.getDescribeGroup())};
+    case Request::CREATE_GROUP: return command::CreateGroup{read(f, f.of("createGroup").struct_of(root.getCreateGroup()))};
+    case Request::DELETE_GROUP: return command::DeleteGroup{f.of("deleteGroup").text(root.getDeleteGroup())};
+    case Request::SEARCH_OFFSET: {
+      const auto r = f.of("searchOffset").struct_of(root.getSearchOffset());
+      command::SearchOffset c;
+      c.topic = f.at("topic").text(r.getTopic());
+      c.queue_id = r.getQueueId();
+      c.stamp = Wall{r.getStampMs()};
+      return c;
+    }
+    case Request::RESET_OFFSET: return read(f, f.of("resetOffset").struct_of(root.getResetOffset()));
+    case Request::QUERY_CLUSTER: f.of("queryCluster"); return command::QueryCluster{};
+    case Request::WIPE_WRITE_PERM: return command::WipeWritePerm{f.of("wipeWritePerm").text(root.getWipeWritePerm())};
+    case Request::ADD_WRITE_PERM: return command::AddWritePerm{f.of("addWritePerm").text(root.getAddWritePerm())};
+    case Request::GET_CONFIG: f.of("getConfig"); return command::GetConfig{};
+    case Request::UPDATE_CONFIG: {
+      const auto r = f.of("updateConfig").struct_of(root.getUpdateConfig());
+      command::UpdateConfig c;
+      c.key = f.at("name").text(r.getName());
+      c.value = f.at("value").text(r.getValue());
       return c;
     }
   }
@@ -333,6 +298,12 @@ Reply read(Fields& f, Response::Reader root) {
       }
       return out;
     }
+    case Response::MEMBERS: return read(f, f.of("members").struct_of(root.getMembers()));
+    case Response::GROUPS: return read(f, f.of("groups").struct_of(root.getGroups()));
+    case Response::GROUP: return read(f, f.of("group").struct_of(root.getGroup()));
+    case Response::OFFSETS_RESET: return read_offsets_reset(f.of("offsetsReset"), root.getOffsetsReset());
+    case Response::CLUSTER: return read_cluster(f.of("cluster"), root.getCluster());
+    case Response::TOPICS_CHANGED: return reply::TopicsChanged{f.of("topicsChanged").count(root.getTopicsChanged())};
   }
   CHECK(false, "reply {}", static_cast<int>(root.which()));
   return reply::Ok{};

@@ -2,62 +2,11 @@
 // Typed commands and replies to header fields.
 // A part of codec.cc, included there and nowhere else.
 
-#include <capnp/message.h>
-#include <fmt/format.h>
-
-#include <optional>
-
-#include "core/wire/framer.h"
-#include "core/wire/native/codec.h"
-#include "core/wire/native/codec_limits.h"
-#include "core/wire/native/fulmar.capnp.h"
+#include "core/wire/native/codec_out.h"
+#include "core/wire/native/codec_write_groups.h"
 
 namespace fulmar::native {
 namespace {
-
-// Collects what does not go into the header, and the first thing that is wrong. Views are borrowed until the frame is written.
-class Out {
- public:
-  // Empty text stays a null pointer, which reads as empty: one form for each value.
-  template <class B>
-  void text(const char* field, B& builder, capnp::Text::Builder (B::*init)(unsigned), std::string_view value) {
-    if (value.size() > kTextBytesMax) return fail(fmt::format("{} is {} bytes long, at most {}", field, value.size(), kTextBytesMax));
-    if (value.find('\0') != std::string_view::npos) return fail(fmt::format("{} contains a NUL", field));
-    if (!value.empty()) std::memcpy((builder.*init)(static_cast<unsigned>(value.size())).begin(), value.data(), value.size());
-  }
-  void attach(Bytes bytes) { attachment_ = bytes; }
-  void attach(const std::vector<fulmar::TopicConfig>& topics) {
-    topics_ = &topics;
-    for (const fulmar::TopicConfig& topic : topics) {
-      if (topic.name.size() > UINT16_MAX) return fail(fmt::format("a topic name of {} bytes", topic.name.size()));
-      if (topic.name.find('\0') != std::string::npos) return fail("a topic name contains a NUL");
-      table_bytes_ += kTableEntryBytesMin + topic.name.size();
-    }
-  }
-  void fail(std::string sentence) {
-    if (!wrong_) wrong_ = Error(Errc::InvalidArgument, std::move(sentence));
-  }
-
-  uint64_t attachment_bytes() const { return attachment_.size() + table_bytes_; }
-  std::optional<Error>& wrong() { return wrong_; }
-  void write_attachment(Writer& to) const {
-    to.bytes(attachment_);
-    if (topics_ == nullptr) return;
-    for (const fulmar::TopicConfig& topic : *topics_) {
-      to.u16(static_cast<uint16_t>(topic.name.size()));
-      to.text(topic.name);
-      to.i32(topic.read_queues);
-      to.i32(topic.write_queues);
-      to.u32(topic.perm);
-    }
-  }
-
- private:
-  Bytes attachment_;
-  const std::vector<fulmar::TopicConfig>* topics_ = nullptr;
-  uint64_t table_bytes_ = 0;
-  std::optional<Error> wrong_;
-};
 
 void write(Out& out, Request::Builder root, const command::Hello& c) {
   auto b = root.initHello();
@@ -118,19 +67,14 @@ void write(Out& out, Request::Builder root, const command::QueryQueue& c) {
   out.text("topic", b, &QueryQueue::Builder::initTopic, c.topic);
   b.setQueueId(c.queue_id);
 }
-// A union member that is text selects its method even when it is empty.
-void write_topic(Out& out, Request::Builder root, capnp::Text::Builder (Request::Builder::*init)(unsigned), std::string_view topic) {
-  if (topic.empty()) (root.*init)(0);
-  out.text("topic", root, init, topic);
-}
 void write(Out& out, Request::Builder root, const command::QueryRoute& c) {
-  write_topic(out, root, &Request::Builder::initQueryRoute, c.topic);
+  write_name(out, root, &Request::Builder::initQueryRoute, c.topic);
 }
 void write(Out& out, Request::Builder root, const command::DeleteTopic& c) {
-  write_topic(out, root, &Request::Builder::initDeleteTopic, c.topic);
+  write_name(out, root, &Request::Builder::initDeleteTopic, c.topic);
 }
 void write(Out& out, Request::Builder root, const command::DescribeTopic& c) {
-  write_topic(out, root, &Request::Builder::initDescribeTopic, c.topic);
+  write_name(out, root, &Request::Builder::initDescribeTopic, c.topic);
 }
 void write(Out& out, Request::Builder root, const command::CreateTopic& c) {
   auto b = root.initCreateTopic();
@@ -165,6 +109,7 @@ void write(Out& out, Request::Builder root, const command::RegisterBroker& c) {
   b.setTopicsVersion(c.topics_version);
   b.setIsComplete(c.is_complete);
   b.setTopicCount(static_cast<uint32_t>(c.topics.size()));
+  out.text("version", b, &B::initVersion, c.version);
   out.attach(c.topics);
 }
 void write(Out& out, Request::Builder root, const command::UnregisterBroker& c) {
@@ -276,7 +221,8 @@ void write(Out& out, Response::Builder root, const reply::Status& r) {
     out.text("status.value", pair, &Pair::Builder::initValue, r.values[i].second);
   }
 }
-void write(Out& out, Response::Builder, const reply::Delivered&) { out.fail("only the host is told this"); }
+template <class HostOnly>
+void write(Out& out, Response::Builder, const HostOnly&) { out.fail("only the host is told this"); }
 
 }  // namespace
 }  // namespace fulmar::native

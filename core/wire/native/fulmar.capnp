@@ -13,6 +13,14 @@
 # A topic table, for lists that may outgrow a header, is an attachment of entries, big-endian: u16 name bytes, name, i32 read queues,
 # i32 write queues, u32 permissions.
 #
+# So are the other tables, their texts u16 bytes and the bytes:
+#   members   id; absent: topic, u32 count, u32 index of a member...
+#   groups    name, u8 model (0 clustering, 1 broadcasting), i32 members, u8 is configured
+#   group     members: id, address, version, u8 model, u8 from (0 first, 1 last, 2 timestamp), u16 count, (topic, expression)...
+#             queues: topic, i32 queue, i64 committed (-1: nothing), i64 min, i64 max
+#   offsets   i32 queue, i64 was (-1: nothing), i64 is
+#   cluster   cluster, name, address, version, i64 id, i64 silent for ms, i32 topics, u8 is writable
+#
 # Numbers of fields and of union members are for ever: new ones are added at the end, none is reused.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -39,6 +47,19 @@ struct Request {
     status @16 :Void;
     registerBroker @17 :RegisterBroker;  # attachment: topic table (below)
     unregisterBroker @18 :UnregisterBroker;
+    heartbeat @19 :Heartbeat;
+    leaveGroup @20 :LeaveGroup;
+    listGroups @21 :ListTopics;
+    describeGroup @22 :Text;             # group
+    createGroup @23 :GroupConfig;
+    deleteGroup @24 :Text;               # group
+    searchOffset @25 :SearchOffset;
+    resetOffset @26 :ResetOffset;
+    queryCluster @27 :Void;
+    wipeWritePerm @28 :Text;             # broker name
+    addWritePerm @29 :Text;              # broker name
+    getConfig @30 :Void;
+    updateConfig @31 :Pair;
   }
 }
 
@@ -58,6 +79,12 @@ struct Response {
     messages @11 :Int32;                 # count; attachment: stored records
     registered @12 :Registered;
     status @13 :List(Pair);
+    members @14 :Members;                # attachment: ids, then who is absent (below)
+    groups @15 :Groups;                  # attachment: summaries
+    group @16 :Group;                    # attachment: members, then queues
+    offsetsReset @17 :UInt32;            # count; attachment: queues
+    cluster @18 :UInt32;                 # count; attachment: brokers
+    topicsChanged @19 :Int32;
   }
 }
 
@@ -98,6 +125,7 @@ struct RegisterBroker {
   topicsVersion @5 :UInt64;
   isComplete @6 :Bool;
   topicCount @7 :UInt32;
+  version @8 :Text;                      # of the program
 }
 struct UnregisterBroker { cluster @0 :Text; brokerName @1 :Text; brokerId @2 :Int64; }
 
@@ -114,3 +142,44 @@ struct TopicQueue { queueId @0 :Int32; min @1 :Int64; max @2 :Int64; }
 struct Topic { config @0 :TopicConfig; queues @1 :List(TopicQueue); }
 struct Registered { topicsVersion @0 :UInt64; needsTopics @1 :Bool; }
 struct Pair { name @0 :Text; value @1 :Text; }
+struct Subscription { topic @0 :Text; expression @1 :Text; }
+struct Heartbeat {
+  clientId @0 :Text;
+  group @1 :Text;
+  version @2 :Text;
+  model @3 :UInt8;
+  from @4 :UInt8;
+  fromMs @5 :Int64;
+  subscriptions @6 :List(Subscription);
+  generationKnown @7 :UInt64;
+  suspendMs @8 :UInt32;
+}
+struct LeaveGroup { clientId @0 :Text; group @1 :Text; }
+struct GroupConfig {
+  name @0 :Text;
+  consumeEnable @1 :Bool = true;
+  consumeFromMinEnable @2 :Bool = true;
+  consumeBroadcastEnable @3 :Bool = true;
+  consumeMessageOrderly @4 :Bool;
+  notifyConsumerIdsChangedEnable @5 :Bool = true;
+  retryQueueNums @6 :Int32 = 1;
+  retryMaxTimes @7 :Int32 = 16;
+  consumeTimeoutMinute @8 :Int32 = 15;
+  groupSysFlag @9 :Int32;
+  brokerId @10 :Int64;
+  whichBrokerWhenConsumeSlowly @11 :Int64 = 1;
+}
+struct SearchOffset { topic @0 :Text; queueId @1 :Int32; stampMs @2 :Int64; }
+struct ResetOffset {
+  group @0 :Text;
+  topic @1 :Text;
+  queueId @2 :Int32 = -1;
+  to @3 :UInt8;                          # 0 first, 1 last, 2 timestamp, 3 offset
+  stampMs @4 :Int64;
+  offset @5 :Int64;
+  dryRun @6 :Bool;
+}
+
+struct Members { generation @0 :UInt64; count @1 :UInt32; absentCount @2 :UInt32; conflict @3 :Text; }
+struct Groups { count @0 :UInt32; hasMore @1 :Bool; }
+struct Group { config @0 :GroupConfig; isConfigured @1 :Bool; memberCount @2 :UInt32; queueCount @3 :UInt32; conflict @4 :Text; }

@@ -47,7 +47,7 @@ class Generator {
     return out;
   }
 
-  static constexpr uint64_t kCommands = 17;
+  static constexpr uint64_t kCommands = 30;
   Command command(uint64_t kind) {
     switch (kind) {
       case 0: { command::Hello c; c.version = static_cast<uint16_t>(u32()); c.features = u64(); c.client = text(); return c; }
@@ -121,13 +121,73 @@ class Generator {
         c.topics_version = u64();
         c.is_complete = flag();
         c.topics = topics();
+        c.version = text();
         return c;
       }
-      default: { command::UnregisterBroker c; c.cluster = text(); c.broker_name = text(); c.broker_id = BrokerId(i64()); return c; }
+      case 16: { command::UnregisterBroker c; c.cluster = text(); c.broker_name = text(); c.broker_id = BrokerId(i64()); return c; }
+      case 17: {
+        command::Heartbeat c;
+        c.client_id = text();
+        c.group = text();
+        c.version = text();
+        c.model = model();
+        c.from = from();
+        c.from_time.ms = i64();
+        c.subscriptions = subscriptions();
+        c.generation_known = u64();
+        c.suspend_ms = u32();
+        return c;
+      }
+      case 18: { command::LeaveGroup c; c.client_id = text(); c.group = text(); return c; }
+      case 19: { command::ListGroups c; c.after = text(); c.count_max = count(); return c; }
+      case 20: return command::DescribeGroup{text()};
+      case 21: return command::CreateGroup{group_config()};
+      case 22: return command::DeleteGroup{text()};
+      case 23: { command::SearchOffset c; c.topic = text(); c.queue_id = i32(); c.stamp.ms = i64(); return c; }
+      case 24: {
+        command::ResetOffset c;
+        c.group = text();
+        c.topic = text();
+        c.queue_id = i32();
+        c.to = static_cast<command::ResetOffset::To>(below(4));
+        c.stamp.ms = i64();
+        c.offset = QueueOffset(i64());
+        c.is_dry_run = flag();
+        return c;
+      }
+      case 25: return command::QueryCluster{};
+      case 26: return command::WipeWritePerm{text()};
+      case 27: return command::AddWritePerm{text()};
+      case 28: return command::GetConfig{};
+      default: { command::UpdateConfig c; c.key = text(); c.value = text(); return c; }
     }
   }
 
-  static constexpr uint64_t kReplies = 13;
+  GroupModel model() { return static_cast<GroupModel>(below(2)); }
+  StartFrom from() { return static_cast<StartFrom>(below(3)); }
+  std::vector<Subscription> subscriptions() {
+    std::vector<Subscription> out;
+    for (uint64_t left = below(4); left > 0; --left) { std::string topic = owned(); out.push_back({std::move(topic), owned()}); }
+    return out;
+  }
+  GroupConfig group_config() {
+    GroupConfig c;
+    c.name = owned();
+    c.is_consume_enabled = flag();
+    c.is_from_min_enabled = flag();
+    c.is_broadcast_enabled = flag();
+    c.is_orderly = flag();
+    c.is_notified = flag();
+    c.retry_queues = count();
+    c.retry_max = i32();
+    c.timeout_minutes = i32();
+    c.sys_flag = i32();
+    c.broker_id = i64();
+    c.slow_broker_id = i64();
+    return c;
+  }
+
+  static constexpr uint64_t kReplies = 19;
   Reply reply(uint64_t kind) {
     switch (kind) {
       case 0: {
@@ -206,12 +266,93 @@ class Generator {
       }
       case 10: { reply::Messages r; r.count = count(); r.records = owned_bytes(3000); return r; }
       case 11: { reply::Registered r; r.topics_version = u64(); r.needs_topics = flag(); return r; }
-      default: {
+      case 12: {
         reply::Status r;
         for (uint64_t left = below(6); left > 0; --left) { std::string name = owned(); r.values.emplace_back(std::move(name), owned()); }
         return r;
       }
+      case 13: {
+        reply::Members r;
+        r.generation = u64();
+        r.conflict = owned(200);
+        for (uint64_t left = below(6); left > 0; --left) r.members.push_back(owned());
+        for (uint64_t left = r.members.empty() ? 0 : below(3); left > 0; --left) {
+          reply::Members::Absent absent{owned(), {}};
+          for (uint64_t n = below(4); n > 0; --n) absent.members.push_back(static_cast<uint32_t>(below(r.members.size())));
+          r.absent.push_back(std::move(absent));
+        }
+        return r;
+      }
+      case 14: {
+        reply::Groups r;
+        r.has_more = flag();
+        for (uint64_t left = below(6); left > 0; --left) {
+          reply::GroupSummary group;
+          group.name = owned();
+          group.model = model();
+          group.members = count();
+          group.is_configured = flag();
+          r.groups.push_back(std::move(group));
+        }
+        return r;
+      }
+      case 15: return group();
+      case 16: {
+        reply::OffsetsReset r;
+        for (uint64_t left = below(6); left > 0; --left) {
+          reply::OffsetReset queue;
+          queue.queue_id = i32();
+          queue.was = QueueOffset(i64());
+          queue.is = QueueOffset(i64());
+          r.queues.push_back(queue);
+        }
+        return r;
+      }
+      case 17: {
+        reply::Cluster r;
+        for (uint64_t left = below(5); left > 0; --left) {
+          reply::ClusterBroker broker;
+          broker.cluster = owned();
+          broker.name = owned();
+          broker.address = owned();
+          broker.version = owned();
+          broker.broker_id = BrokerId(i64());
+          broker.silent_ms = i64();
+          broker.topics = count();
+          broker.is_writable = flag();
+          r.brokers.push_back(std::move(broker));
+        }
+        return r;
+      }
+      default: return reply::TopicsChanged{count()};
     }
+  }
+
+  reply::Group group() {
+    reply::Group r;
+    r.config = group_config();
+    r.is_configured = flag();
+    r.conflict = owned(100);
+    for (uint64_t left = below(4); left > 0; --left) {
+      reply::GroupMember member;
+      member.client_id = owned();
+      member.address = owned();
+      member.version = owned();
+      member.model = model();
+      member.from = from();
+      member.subscriptions = subscriptions();
+      r.members.push_back(std::move(member));
+    }
+    for (uint64_t left = below(5); left > 0; --left) {
+      reply::GroupQueue queue;
+      queue.topic = owned();
+      queue.queue_id = i32();
+      queue.committed = QueueOffset(i64());
+      queue.min = QueueOffset(i64());
+      queue.max = QueueOffset(i64());
+      r.queues.push_back(std::move(queue));
+    }
+    return r;
   }
 
  private:

@@ -83,6 +83,8 @@ TEST(Commands, HaveTheirNames) {
   EXPECT_EQ(name_of(command::PullMessages{}), "PullMessages");
   EXPECT_EQ(name_of(command::RegisterBroker{}), "RegisterBroker");
   EXPECT_EQ(name_of(command::Unsubscribe{}), "Unsubscribe");
+  EXPECT_EQ(name_of(command::UpdateConfig{}), "UpdateConfig");
+  EXPECT_EQ(name_of(command::Heartbeat{}), "Heartbeat");
 }
 TEST(Replies, DescribeThemselves) {
   reply::Sent sent;

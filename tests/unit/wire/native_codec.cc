@@ -137,6 +137,33 @@ TEST(NativeCodec, TopicTablesAreMeasured) {
   ASSERT_TRUE(codec.decode_request(whole).has_value());
 }
 
+TEST(NativeCodec, MemberTablesAreMeasured) {
+  reply::Members r;
+  r.members = {"a", "b"};
+  r.absent = {{"T", {1}}};
+  Codec codec;
+  std::vector<uint8_t> whole;
+  ASSERT_TRUE(codec.encode_response(1, r, 0, whole).has_value());
+  const auto failure_of = [&codec](std::vector<uint8_t> frame) {
+    store_le(frame.data(), static_cast<uint32_t>(frame.size() - 4));
+    const auto decoded = codec.decode_response(frame);
+    return decoded ? std::string("decodes") : decoded.error().error.detail;
+  };
+  auto cut = whole;
+  cut.pop_back();
+  EXPECT_EQ(failure_of(cut), "members.member table has 3 bytes for 1 entries");
+  auto longer = whole;
+  longer.push_back(0);
+  EXPECT_EQ(failure_of(longer), "members.member table has 1 bytes after its last entry");
+  auto stranger = whole;
+  stranger.back() = 2;
+  EXPECT_EQ(failure_of(stranger), "members.member table names member 2 of 2");
+  auto many = whole;
+  many[many.size() - 5] = 200;   // the number of absent members
+  EXPECT_EQ(failure_of(many), "members.member table has 4 bytes for 200 entries");
+  EXPECT_EQ(failure_of(whole), "decodes");
+}
+
 TEST(NativeFramer, RefusesWhatCannotBeAFrame) {
   const auto outcome = [](std::vector<uint8_t> bytes) {
     native::Framer framer(1000);
