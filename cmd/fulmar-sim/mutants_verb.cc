@@ -9,7 +9,7 @@
 #include <map>
 #include <sstream>
 
-#include "core/base/marks.h"
+#include "core/base/mutants.h"
 #include "report.h"
 #include "sim/swarm.h"
 #include "verbs.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "core/base/marks.h"
+#include "core/base/mutants.h"
 #include "report.h"
 #include "sim/swarm.h"
 #include "verbs.h"

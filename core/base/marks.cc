@@ -1,4 +1,4 @@
-#include "core/base/marks.h"
+#include "core/base/mutants.h"
 
 #if FULMAR_INSTRUMENTED
 #include <algorithm>
@@ -31,8 +31,18 @@ void reset() { for (Mark* mark = first_mark; mark != nullptr; mark = mark->next)
 namespace mutants {
 namespace {
 Mutant planted_mutant = Mutant::None;
-uint64_t fired_count = 0;
+uint64_t planted_tag = 0, fired_count = 0;
 }  // namespace
+
+uint64_t tag_of(Mutant mutant) {
+  switch (mutant) {
+    case Mutant::None: return 0;
+#define FULMAR_MUTANT(name, oracle, sentence) case Mutant::name: return tag(#name);
+#include "core/base/mutants.def"
+#undef FULMAR_MUTANT
+  }
+  return 0;
+}
 
 std::vector<Description> all() {
   return {
@@ -41,11 +51,15 @@ std::vector<Description> all() {
 #undef FULMAR_MUTANT
   };
 }
-void plant(Mutant mutant) { planted_mutant = mutant; fired_count = 0; }
+void plant(Mutant mutant) {
+  planted_mutant = mutant;
+  planted_tag = tag_of(mutant);
+  fired_count = 0;
+}
 Mutant planted() { return planted_mutant; }
 uint64_t fired() { return fired_count; }
-bool hit(Mutant mutant) {
-  if (planted_mutant != mutant) return false;
+bool hit(uint64_t tag) {
+  if (planted_tag != tag) return false;
   ++fired_count;
   return true;
 }

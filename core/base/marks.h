@@ -18,12 +18,8 @@
 
 namespace fulmar {
 
-enum class Mutant : uint16_t {
-  None,
-#define FULMAR_MUTANT(name, oracle, sentence) name,
-#include "core/base/mutants.def"
-#undef FULMAR_MUTANT
-};
+// Defined in mutants.h, which only those include who plant one: a new mutant must not compile the whole tree again.
+enum class Mutant : uint16_t;
 
 #if FULMAR_INSTRUMENTED
 
@@ -50,7 +46,13 @@ void plant(Mutant mutant);
 Mutant planted();
 // How often the wrong branch was taken since it was planted.
 uint64_t fired();
-bool hit(Mutant mutant);
+// A mutant as the places that ask know it: FNV-1a of its name.
+consteval uint64_t tag(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return hash;
+}
+bool hit(uint64_t tag);
 }  // namespace mutants
 
 #define SOMETIMES(mark, condition)                                   \
@@ -67,7 +69,7 @@ bool hit(Mutant mutant);
     CHECK(condition, "{}", mark);                                    \
   } while (false)
 #define NEVER(mark) CHECK(false, "{}", mark)
-#define MUTANT(name) (::fulmar::mutants::hit(::fulmar::Mutant::name))
+#define MUTANT(name) (::fulmar::mutants::hit(::fulmar::mutants::tag(#name)))
 
 #else
 

@@ -8,7 +8,7 @@
 #include <deque>
 #include <set>
 
-#include "core/base/marks.h"
+#include "core/base/mutants.h"
 #include "core/node/endpoint.h"
 #include "core/node/link.h"
 

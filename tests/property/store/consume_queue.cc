@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "core/base/mutants.h"
 #include "tests/unit/store/queue_world.h"
 
 namespace fulmar::testing {

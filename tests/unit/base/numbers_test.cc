@@ -7,7 +7,7 @@
 
 #include "core/base/crc32.h"
 #include "core/base/java_hash.h"
-#include "core/base/marks.h"
+#include "core/base/mutants.h"
 #include "core/base/prng.h"
 
 namespace fulmar {
@@ -121,9 +121,9 @@ TEST(Marks, CountWhatWasReached) {
 TEST(Mutants, OnlyThePlantedOneFires) {
   ASSERT_EQ(mutants::planted(), Mutant::None);
   for (const auto& mutant : mutants::all()) {
-    EXPECT_FALSE(mutants::hit(mutant.id)) << mutant.name;
+    EXPECT_FALSE(mutants::hit(mutants::tag_of(mutant.id))) << mutant.name;
     mutants::plant(mutant.id);
-    EXPECT_TRUE(mutants::hit(mutant.id)) << mutant.name;
+    EXPECT_TRUE(mutants::hit(mutants::tag_of(mutant.id))) << mutant.name;
     EXPECT_EQ(mutants::fired(), 1u);
     mutants::plant(Mutant::None);
     EXPECT_NE(std::string_view(mutant.sentence), "");

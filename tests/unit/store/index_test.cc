@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/mutants.h"
 #include "tests/unit/store/index_world.h"
 
 namespace fulmar::testing {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/marks.h"
+#include "core/base/mutants.h"
 #include "core/store/consume_queue.h"
 #include "core/store/owners.h"
 #include "tests/unit/store/memory_driver.h"
