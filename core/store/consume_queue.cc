@@ -81,7 +81,7 @@ void ConsumeQueues::Impl::begin_at(QueueState& q, int64_t first) {
     SOMETIMES("store: an empty queue with files begins elsewhere", true);
     discard_files(q);
   }
-  q.min = q.max = q.stored = first;
+  q.min = q.max = q.stored = q.round_end = first;
   if (q.files.empty()) q.cursor = first_index(start);
 }
 
@@ -92,6 +92,13 @@ void ConsumeQueues::Impl::append(QueueState& q, const QueueEntry& entry) {
   ++pending_count;
   if (!q.is_dirty) { q.is_dirty = true; dirty.push_back(q.index); }
   if (!q.has_arrival) { q.has_arrival = true; arrivals.push_back(q.index); }
+}
+
+// The next entry stands durably in its file, written by an earlier life after the table that was found.
+void ConsumeQueues::Impl::advance(QueueState& q) {
+  ++entries;
+  ++q.max;
+  q.stored = q.cursor = q.round_end = q.max;
 }
 
 ConsumeQueues::ConsumeQueues(Options options, CommitLog& log, Watermarks& watermarks)
@@ -125,6 +132,11 @@ bool ConsumeQueues::apply(Ctx& ctx, const RecordView& record) {
     ++impl_->broken;
     return true;
   }
+  if (entry.at < impl_->known_below && std::binary_search(q->files.begin(), q->files.end(), impl_->file_start(offset)) && q->pending.empty()) {
+    SOMETIMES("store: an entry behind the table of queues stands in its file", true);
+    impl_->advance(*q);
+    return true;
+  }
   impl_->append(*q, entry);
   return true;
 }
@@ -155,7 +167,7 @@ void ConsumeQueues::Impl::retire(QueueState& q) {
   entries -= static_cast<uint64_t>(q.max - q.min);
   pending_count -= q.pending.size();
   q.pending = {};
-  q.min = q.stored = q.max;
+  q.min = q.stored = q.round_end = q.max;
   broken -= static_cast<size_t>(q.is_broken) + static_cast<size_t>(q.is_damaged);
   q.is_broken = q.is_damaged = false;
   discard_files(q);
@@ -187,6 +199,7 @@ void ConsumeQueues::begin_queue_at(std::string_view topic, QueueId queue, QueueO
 }
 
 uint64_t ConsumeQueues::entry_count() const { return impl_->entries; }
+uint64_t ConsumeQueues::file_bytes() const { return impl_->options.file_bytes; }
 size_t ConsumeQueues::pending_count() const { return impl_->pending_count; }
 size_t ConsumeQueues::queue_count() const { return impl_->queues.size(); }
 size_t ConsumeQueues::broken_count() const { return impl_->broken; }
@@ -269,11 +282,40 @@ bool ConsumeQueues::read(Ctx& ctx, std::string_view topic, QueueId queue, QueueO
 // --- inputs and rounds ---------------------------------------------------------------------------------------------------------------
 
 void ConsumeQueues::adopt(Ctx& ctx, const FileEntry& entry) { impl_->adopt(ctx, entry); }
-void ConsumeQueues::begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known) {
+void ConsumeQueues::begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known,
+                               const QueueTableState* table) {
   impl_->derived = derived;
   impl_->entries_expected = entries_expected;
-  impl_->is_expected_known = is_expected_known;
+  impl_->is_sum_expected = is_expected_known && table == nullptr;   // of queues as they were at different times there is no sum to compare
+  if (table != nullptr) {
+    impl_->known_below = derived;
+    impl_->take_table(*table);
+  }
   impl_->begin_load(ctx);
+}
+bool ConsumeQueues::is_queue_file(std::string_view path) { return Impl::is_queue_file(path); }
+void ConsumeQueues::allow_removals(bool is_allowed) { impl_->may_remove = is_allowed; }
+bool ConsumeQueues::wants_removals() const { return !impl_->removals.empty() || !impl_->removals_stalled.empty(); }
+
+QueueTableState ConsumeQueues::table(PhysicalOffset covers) const {
+  QueueTableState out;
+  out.covers = covers;
+  out.log_begin = impl_->watermarks.begin;
+  out.file_bytes = impl_->options.file_bytes;
+  out.topics.reserve(impl_->topics.size());
+  for (const auto& [topic, list] : impl_->topics) {
+    QueueTableState::Topic& row = out.topics.emplace_back();
+    row.name = topic;
+    for (const auto& [id, index] : list.queues) {
+      const QueueState& q = *impl_->queues[index];
+      // Entries behind round_end may stand in the files, too; their records are dispatched again.
+      const int64_t max = MUTANT(QueueTableTakesAllThatIsStored) ? q.stored : q.round_end;
+      if (max == 0 || q.is_broken || q.is_damaged) continue;
+      row.queues.push_back({id, std::min(q.min, max), max, q.files.empty() ? 0 : q.files.front(), static_cast<uint32_t>(q.files.size())});
+    }
+    if (row.queues.empty()) out.topics.pop_back();
+  }
+  return out;
 }
 bool ConsumeQueues::is_loaded() const { return impl_->is_loaded; }
 bool ConsumeQueues::needs_rebuild() const { return impl_->must_rebuild; }

@@ -19,6 +19,7 @@
 #include "core/store/commit_log.h"
 #include "core/store/derived.h"
 #include "core/store/dispatch.h"
+#include "core/store/queue_table.h"
 
 namespace fulmar {
 
@@ -46,9 +47,15 @@ class ConsumeQueues : public Derived {
   // --- start ------------------------------------------------------------------------------------------------------------------------
   // A file found by listing `directory` (relative path "topic/queueId/00…"); others are ignored and noted.
   void adopt(Ctx& ctx, const FileEntry& entry);
+  // One of the names above: of an empty one the start removes what a crash kept from being finished, before it adopts anything.
+  static bool is_queue_file(std::string_view path);
   // Finds the end of every queue. Nothing below `derived` may be lost: when Σ (max - min) differs from `entries_expected`, files are
   // missing or foreign and needs_rebuild() turns true: all queues are then empty and dispatch must start at the log's beginning.
-  void begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known);
+  // With a table: queues that it describes, and whose files stand there, are as it says, and dispatch must start at what it covers; what the
+  // files hold of records up to `derived` is only counted then. Other queues are looked into. A file of the table that is missing makes
+  // needs_rebuild() true.
+  void begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known,
+                  const QueueTableState* table = nullptr);
   bool is_loaded() const;
   bool needs_rebuild() const;
 
@@ -66,6 +73,11 @@ class ConsumeQueues : public Derived {
   void begin_queue_at(std::string_view topic, QueueId queue, QueueOffset first);
   uint64_t entry_count() const;                     // Σ (max - min) over all queues
   // Every queue with entries, in order of topic and queue id: visit(topic, queue id, range).
+  // Where all queues stood when the round that has just been done began; `covers` as that round's. Ask between two rounds.
+  QueueTableState table(PhysicalOffset covers) const;
+  // Files are removed only while this holds: no table on the disk names them.
+  void allow_removals(bool is_allowed);
+  bool wants_removals() const;
   void for_each(const std::function<void(std::string_view, QueueId, QueueRange)>& visit) const;
 
   // --- reading ----------------------------------------------------------------------------------------------------------------------
@@ -92,6 +104,7 @@ class ConsumeQueues : public Derived {
   bool is_round_done() const override;
   bool wants_round() const override;
   PhysicalOffset claim() const override { return PhysicalOffset(UINT64_MAX); }
+  uint64_t file_bytes() const;                      // of one queue file
   size_t pending_count() const;
   size_t queue_count() const;
   size_t broken_count() const;                      // queues that stand still behind a gap or lost entries to an unreadable page

@@ -134,6 +134,7 @@ void ConsumeQueues::Impl::discard_files(QueueState& q) {
 }
 
 void ConsumeQueues::Impl::pump_removals(Ctx& ctx) {
+  if (!may_remove && !MUTANT(QueueTableOutlivesFiles)) return;
   for (size_t left = removals.size(); left > 0 && removals_out < static_cast<size_t>(limits::kQueueFilesBusyMax); --left) {
     const FileKey key = removals.front();
     removals.pop_front();

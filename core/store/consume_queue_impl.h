@@ -23,7 +23,7 @@ struct QueueState {
   int64_t min = 0, max = 0, next = 0;
   int64_t stored = 0, cursor = 0;
   int64_t flush_from = 0;           // first index written since the last flush
-  int64_t round_end = 0;            // the round that is running wants this much stored
+  int64_t round_end = 0;            // the round that is running wants this much stored; between rounds: what the last one covers
   uint64_t prepared_to = 0;         // byte on the queue's line up to which this life has prepared; 0: nothing yet
   std::vector<QueueEntry> pending;
   std::vector<uint64_t> files;      // starts, ascending, without a gap
@@ -35,6 +35,7 @@ struct QueueState {
   bool is_working = false;          // in a round
   bool is_asked = false;            // the writer's (or the load's) one ticket is out
   bool is_loading = false;
+  bool is_known = false;            // the table of queues describes it
   bool has_arrival = false;
   bool is_broken = false;           // stands still behind a gap
   bool is_damaged = false;          // entries lost to an unreadable page
@@ -77,6 +78,7 @@ struct ConsumeQueues::Impl {
   std::string path(const QueueState& q, uint64_t start) const;
   void begin_at(QueueState& q, int64_t first);   // an empty queue goes on at `first`
   void append(QueueState& q, const QueueEntry& entry);
+  void advance(QueueState& q);
   void retire(QueueState& q);                    // nothing of it is seen any more; offsets go on where they were
 
   // --- files and rounds (consume_queue_files.cc) --------------------------------------------------------------------------------------------
@@ -111,7 +113,9 @@ struct ConsumeQueues::Impl {
 
   // --- start (consume_queue_load.cc) ---------------------------------------------------------------------------------------------------------
   void adopt(Ctx& ctx, const FileEntry& entry);
+  static bool is_queue_file(std::string_view path);
   void begin_load(Ctx& ctx);
+  void take_table(const QueueTableState& table);
   void pump_load(Ctx& ctx);
   void advance_load(Ctx& ctx, QueueState& q);
   bool step_load(Ctx& ctx, QueueState& q, LoadJob& job);   // false: waits, or done
@@ -146,9 +150,10 @@ struct ConsumeQueues::Impl {
 
   std::map<uint32_t, LoadJob> jobs;
   std::deque<uint32_t> load_todo;
-  PhysicalOffset derived;
+  PhysicalOffset derived, known_below;   // known_below: with a table, what of the records that are fed again the files hold
   uint64_t entries_expected = 0;
-  bool is_expected_known = false, is_loading = false, is_loaded = false, must_rebuild = false;
+  bool is_sum_expected = false, is_loading = false, is_loaded = false, must_rebuild = false;
+  bool may_remove = true;
 };
 
 // --- what queues say about themselves -----------------------------------------------------------------------------------------------------

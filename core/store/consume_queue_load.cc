@@ -40,15 +40,32 @@ void ConsumeQueues::Impl::adopt(Ctx& ctx, const FileEntry& entry) {
     ctx.trace.note(QueueFileIgnored{entry.size_bytes, entry.path});
     return;
   }
-  if (entry.size_bytes == 0) {   // its creation was cut short: as good as never made
-    removals.push_back({q->index, name->start});
-    ++q->removing;
-    return;
-  }
   q->files.push_back(name->start);
   if (entry.size_bytes == options.file_bytes && name->start % options.file_bytes == 0) return;
   ctx.trace.note(QueueFileIgnored{entry.size_bytes, entry.path});
   must_rebuild = true;
+}
+
+bool ConsumeQueues::Impl::is_queue_file(std::string_view path) { return parse_path(path).has_value(); }
+
+// Queues that stand as the table says need no look.
+void ConsumeQueues::Impl::take_table(const QueueTableState& table) {
+  for (const QueueTableState::Topic& topic : table.topics) {
+    for (const QueueTableState::Queue& row : topic.queues) {
+      QueueState* q = find_or_make(topic.name, row.id);
+      if (q == nullptr) continue;
+      std::sort(q->files.begin(), q->files.end());
+      const bool has_its_files = row.files == 0 || (!q->files.empty() && q->files.front() == row.first_file && q->files.size() >= row.files);
+      must_rebuild |= !has_its_files;
+      if (!has_its_files || (row.files == 0 && !q->files.empty())) continue;   // a topic that was deleted and made again: looked into
+      q->min = row.min;
+      q->max = q->next = q->stored = q->round_end = q->cursor = row.max;
+      if (q->files.empty()) q->cursor = first_index(file_start(row.max));
+      q->is_known = true;
+      entries += static_cast<uint64_t>(row.max - row.min);
+    }
+  }
+  SOMETIMES("store: queues are taken from their table", true);
 }
 
 void ConsumeQueues::Impl::begin_load(Ctx& ctx) {
@@ -57,9 +74,8 @@ void ConsumeQueues::Impl::begin_load(Ctx& ctx) {
     if (q->files.empty()) continue;
     std::sort(q->files.begin(), q->files.end());
     for (size_t i = 1; i < q->files.size(); ++i) must_rebuild |= q->files[i] != q->files[i - 1] + options.file_bytes;
-    load_todo.push_back(q->index);
+    if (!q->is_known) load_todo.push_back(q->index);
   }
-  pump_removals(ctx);
   pump_load(ctx);
 }
 
@@ -68,12 +84,6 @@ void ConsumeQueues::Impl::pump_load(Ctx& ctx) {
   if (must_rebuild) load_todo.clear();
   while (!load_todo.empty() && jobs.size() < static_cast<size_t>(limits::kQueueFilesBusyMax)) {
     QueueState& q = *queues[load_todo.front()];
-    if (q.removing != 0) {   // remains beside its files go first
-      load_todo.push_back(q.index);
-      load_todo.pop_front();
-      if (std::all_of(load_todo.begin(), load_todo.end(), [&](uint32_t index) { return queues[index]->removing != 0; })) return;
-      continue;
-    }
     load_todo.pop_front();
     q.is_loading = true;
     LoadJob job;
@@ -245,7 +255,7 @@ void ConsumeQueues::Impl::lose_load(Ctx& ctx, QueueState& q, uint64_t start) {
 
 void ConsumeQueues::Impl::finish_load(Ctx& ctx, QueueState& q, int64_t min, int64_t max) {
   q.min = min;
-  q.max = q.next = q.stored = max;
+  q.max = q.next = q.stored = q.round_end = max;
   q.cursor = max == 0 ? first_index(q.files.front()) : max;
   entries += static_cast<uint64_t>(max - min);
   q.is_loading = false;
@@ -260,13 +270,13 @@ void ConsumeQueues::Impl::finish_load(Ctx& ctx, QueueState& q, int64_t min, int6
 void ConsumeQueues::Impl::end_load(Ctx& ctx) {
   is_loading = false;
   is_loaded = true;
-  must_rebuild |= is_expected_known && entries != entries_expected;
+  must_rebuild |= is_sum_expected && entries != entries_expected;
   if (!must_rebuild) return;
   SOMETIMES("store: the queues are built again", true);
   ctx.trace.note(QueuesRebuilt{entries, entries_expected});
   for (auto& q : queues) {
     discard_files(*q);
-    q->min = q->max = q->next = q->stored = q->cursor = 0;
+    q->min = q->max = q->next = q->stored = q->cursor = q->round_end = 0;
   }
   entries = 0;
   pump_removals(ctx);

@@ -45,6 +45,8 @@ class Index : public Derived {
   // --- start: adopt files found in `directory` (17 digits), then load; see ConsumeQueues for `entries_expected` ------------------------
   void adopt(Ctx& ctx, const FileEntry& entry);
   void begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known);
+  // Dispatch begins before `derived`: records below it are in the files already.
+  void ignore_below(PhysicalOffset derived);
   bool is_loaded() const;
   bool needs_rebuild() const;       // then all files were dropped; dispatch must start at the log's beginning
   uint64_t walked(uint64_t token) const;   // grows with every slot, entry and file that the query of this token has passed; 0: it has no walk

@@ -16,6 +16,7 @@ inline constexpr Duration kWarmFor = Duration::seconds(1);
 inline constexpr uint64_t kRecoveryWindowBytes = 1ull << 20;      // recovery and catch-up read this much at a time
 inline constexpr int kFlushesInFlightMax = 2;
 inline constexpr Duration kCheckpointInterval = Duration::seconds(1);
+inline constexpr Duration kQueueTableInterval = Duration::seconds(5);
 inline constexpr uint64_t kQueuePrepareBytes = 64 * 1024;
 inline constexpr uint64_t kIndexPrepareBytes = 1ull << 20;
 inline constexpr uint32_t kDispatchRecordsPerStep = 2048;

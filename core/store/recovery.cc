@@ -102,8 +102,16 @@ void Recovery::on_listed(Ctx& ctx, const Listed& listed) {
       has_abort_ = true;
     } else if (name_in("commitlog", entry.path)) {
       log_files.push_back(entry);
+    } else if (entry.path == QueueTable::kName) {
+      has_table_file_ = true;
     } else if (entry.path.starts_with("consumequeue/")) {
       entry.path.erase(0, std::strlen("consumequeue/"));
+      if (entry.size_bytes == 0 && ConsumeQueues::is_queue_file(entry.path)) {   // its creation was cut short: as good as never made
+        SOMETIMES("store: an unfinished queue file is removed at start", true);
+        ++out_;
+        ctx.out.remove(tickets_.issue(0), root_ + "/consumequeue/" + entry.path);
+        continue;
+      }
       queue_files_.push_back(entry);
     } else if (entry.path.starts_with("index/")) {
       entry.path.erase(0, std::strlen("index/"));
@@ -204,13 +212,14 @@ void Recovery::open(Ctx& ctx) {
   if (!is_waiting_) {
     is_waiting_ = true;
     checkpoint.open(ctx, has_checkpoint_file_);
+    store_.queue_table_.read(ctx, has_table_file_);
     return;
   }
   if (checkpoint.error()) {
     if (checkpoint.error()->code == Errc::StoreVersion) return refuse(ctx, Errc::StoreVersion, checkpoint.error()->detail);
     return refuse(ctx, checkpoint.error()->code, fmt::format("cannot open {}/checkpoint: {}", root_, checkpoint.error()->text()));
   }
-  if (!checkpoint.is_open()) return;
+  if (!checkpoint.is_open() || !store_.queue_table_.is_read()) return;
   const FileSequence& files = store_.log_.files();
   const std::optional<CheckpointState>& found = checkpoint.found();
   is_clean_ = found && found->is_clean;

@@ -31,6 +31,7 @@ class Recovery {
   bool is_damaged() const { return is_damaged_; }
   // Dispatch and rounds may work: what is derived has been loaded.
   bool is_feeding() const { return stage_ == Stage::CatchingUp || stage_ == Stage::Importing; }
+  bool is_feeding_or_done() const { return is_feeding() || is_done(); }
   // Where it stands: "scanning 1048576 of 4194304 bytes".
   std::string progress() const;
 
@@ -68,6 +69,7 @@ class Recovery {
   void stamp(Ctx& ctx);
   // --- what is derived from it (recovery_load.cc) ---------------------------------------------------------------------------------------
   void load(Ctx& ctx);
+  std::optional<QueueTableState> usable_table(PhysicalOffset derived, bool is_known);
   void fold(Ctx& ctx);
   void catch_up(Ctx& ctx);
   void import(Ctx& ctx);
@@ -79,7 +81,7 @@ class Recovery {
   std::string root_;
   std::vector<FileEntry> queue_files_, index_files_;
   std::vector<std::string> to_remove_;     // segments behind the cut, newest first
-  bool has_checkpoint_file_ = false, has_abort_ = false;
+  bool has_checkpoint_file_ = false, has_abort_ = false, has_table_file_ = false;
   bool is_clean_ = false, is_damaged_ = false, is_marked_ = false, needs_crc_ = false;
 
   uint64_t from_ = 0;            // F: the scan began here
@@ -94,6 +96,7 @@ class Recovery {
   bool is_waiting_ = false, is_unreadable_ = false;
   int out_ = 0;                  // tickets of the present stage
 
+  PhysicalOffset feed_from_;
   QueueOffset fold_at_;
   std::vector<QueueEntry> fold_entries_;
   size_t fold_index_ = 0;

@@ -22,6 +22,20 @@ struct RecoveredEvent {
 
 }  // namespace
 
+// What the table says holds only for the log and the directory that it was written of. ASYNC_FLUSH writes entries of records that a power cut
+// may take, and their remains must be looked for, unless nothing was written since.
+std::optional<QueueTableState> Recovery::usable_table(PhysicalOffset derived, bool is_known) {
+  std::optional<QueueTableState> table = store_.queue_table_.take_found();
+  if (!table || !is_known) return {};
+  const bool is_of_this_log = table->log_begin == store_.watermarks_.begin || MUTANT(QueueTableOfAnyLog);
+  const bool is_exact = table->covers == derived;
+  const bool is_sync = store_.config_.flush_disk_type == FlushDiskType::Sync;
+  const bool is_usable = is_of_this_log && table->covers <= derived && table->covers >= table->log_begin && (is_sync || is_exact) &&
+                         table->file_bytes == store_.queues_.file_bytes();
+  if (!is_usable) return {};
+  return table;
+}
+
 void Recovery::load(Ctx& ctx) {
   ConsumeQueues& queues = store_.queues_;
   Index& index = store_.index_;
@@ -32,12 +46,15 @@ void Recovery::load(Ctx& ctx) {
     is_waiting_ = true;
     for (const FileEntry& entry : queue_files_) queues.adopt(ctx, entry);
     for (const FileEntry& entry : index_files_) index.adopt(ctx, entry);
-    queues.begin_load(ctx, derived, is_known ? found->queue_entries : 0, true);
+    const std::optional<QueueTableState> table = usable_table(derived, is_known);
+    feed_from_ = table ? table->covers : derived;
+    queues.begin_load(ctx, derived, is_known ? found->queue_entries : 0, true, table ? &*table : nullptr);
     index.begin_load(ctx, derived, is_known ? found->index_entries : 0, true);
     return;
   }
   if (!queues.is_loaded() || !index.is_loaded()) return;
-  PhysicalOffset from = derived;
+  PhysicalOffset from = feed_from_;
+  if (from < derived && !index.needs_rebuild()) index.ignore_below(derived);
   if (queues.needs_rebuild() || index.needs_rebuild()) {
     SOMETIMES("store: derived files are rebuilt from the log", true);
     from = store_.watermarks_.begin;

@@ -63,6 +63,7 @@ Store::Store(const BrokerConfig& config)
       queues_({config.store_path + "/consumequeue", config.consume_queue_file_bytes}, log_, watermarks_),
       index_({config.store_path + "/index", config.index_slot_count, config.index_entry_count, config.is_index_enabled}),
       meta_(*this, queues_),
+      queue_table_(fmt::format("{}/{}", config.store_path, QueueTable::kName)),
       exports_(config.store_path + "/config", meta_),
       flusher_(log_, watermarks_),
       checkpoint_(config.store_path + "/checkpoint"),
@@ -229,6 +230,7 @@ void Store::on_input(Ctx& ctx, const Input& input) {
       case owner::kQueues: return queues_.on_done(ctx, *done);
       case owner::kIndex: return index_.on_done(ctx, *done);
       case owner::kExports: return exports_.on_done(ctx, *done);
+      case owner::kQueueTable: return queue_table_.on_done(ctx, *done);
       case owner::kRecovery: return recovery_->on_done(ctx, *done);
       case owner::kStore:  // the abort marker
         (void)tickets_.redeem(done->ticket);
@@ -240,7 +242,7 @@ void Store::on_input(Ctx& ctx, const Input& input) {
   } else if (const auto* listed = std::get_if<Listed>(&input)) {
     return recovery_->on_listed(ctx, *listed);
   } else if (const auto* read = std::get_if<Read>(&input)) {
-    return exports_.on_read(ctx, *read);
+    return read->ticket.owner() == owner::kQueueTable ? queue_table_.on_read(ctx, *read) : exports_.on_read(ctx, *read);
   } else if (const auto* space = std::get_if<Space>(&input)) {
     return on_space(ctx, *space);
   }
@@ -292,6 +294,7 @@ void Store::pump(Ctx& ctx) {
     queues_.expect_gaps();
     ctx.out.step_again();
   }
+  pump_queue_table(ctx);
   queues_.pump(ctx);
   index_.pump(ctx);
   if (state_ == State::Recovering) {
@@ -326,6 +329,38 @@ void Store::pump_flush(Ctx& ctx) {
   flusher_.flush_all(ctx);
 }
 
+// A round is done, so every queue's files hold just what it covers: now the table can say so, once the checkpoint does. True: the next round
+// waits for that. Entries of records that are not flushed must not stand in the files: with ASYNC_FLUSH the table is written at the end only.
+bool Store::write_queue_table(Ctx& ctx) {
+  const bool is_much = queues_.entry_count() - table_entries_ >= limits::kPendingEntriesRound;
+  if (round_ || !wants_queue_table() || (!is_much && ctx.now.monotonic < next_table_)) return false;
+  if (!queue_table_.can_ask(ctx.now.monotonic) || queues_.wants_removals()) return false;
+  if (checkpoint_.durable().derived != durable_round_.covers) {
+    next_checkpoint_ = ctx.now.monotonic;
+    return true;
+  }
+  next_table_ = ctx.now.monotonic + limits::kQueueTableInterval;
+  table_entries_ = queues_.entry_count();
+  queue_table_.write(ctx, queues_.table(MUTANT(QueueTableCoversDispatched) ? watermarks_.dispatched : durable_round_.covers));
+  return false;
+}
+
+bool Store::wants_queue_table() const {
+  const bool is_open = state_ == State::Serving && !recovery_->is_damaged();
+  return is_open && config_.flush_disk_type == FlushDiskType::Sync && queue_table_.covers() != durable_round_.covers;
+}
+
+// Before a file goes that a table may name, the table goes; with ASYNC_FLUSH before this life writes any queue.
+void Store::pump_queue_table(Ctx& ctx) {
+  const bool is_in_the_way = queues_.wants_removals() || is_queue_table_outlived();
+  if (queue_table_.may_exist() && is_in_the_way && queue_table_.can_ask(ctx.now.monotonic)) queue_table_.clear(ctx);
+  queues_.allow_removals(!queue_table_.may_exist());
+}
+
+bool Store::is_queue_table_outlived() const {
+  return config_.flush_disk_type == FlushDiskType::Async && recovery_->is_feeding_or_done() && (state_ == State::Recovering || state_ == State::Serving);
+}
+
 void Store::pump_rounds(Ctx& ctx) {
   if (round_) {
     const bool is_written = queues_.is_round_done() && index_.is_round_done() && meta_.is_round_done();
@@ -336,6 +371,12 @@ void Store::pump_rounds(Ctx& ctx) {
     watermarks_.derived = durable_round_.covers;
     ctx.trace.note(RoundDoneEvent{durable_round_.covers.value()});
     round_.reset();
+  }
+  if (write_queue_table(ctx) || (queue_table_.may_exist() && is_queue_table_outlived())) return;
+  if (watermarks_.dispatched < durable_round_.covers) {
+    // Fed again from behind what an earlier life had written: nothing new becomes durable, but memory may fill when files are missing.
+    if (queues_.wants_round() && queues_.is_round_done()) queues_.begin_round(ctx);
+    return;
   }
   const bool is_due = ctx.now.monotonic >= next_round_ || state_ == State::Draining;
   const bool is_full = queues_.wants_round() || index_.wants_round();
@@ -433,7 +474,11 @@ void Store::pump_stop(Ctx& ctx) {
     exports_.write_now(ctx);
     return ctx.out.step_again();
   }
-  if (!exports_.is_idle() || checkpoint_.is_writing()) return;
+  if (!exports_.is_idle() || checkpoint_.is_writing() || queue_table_.is_busy()) return;
+  if (!is_table_written_) {
+    is_table_written_ = true;
+    if (!queues_.wants_removals()) return queue_table_.write(ctx, queues_.table(durable_round_.covers));
+  }
   if (!is_clean_written_) {
     is_clean_written_ = true;
     checkpoint_.write(ctx, checkpoint_state(true));
@@ -456,6 +501,7 @@ void Store::arm(Ctx& ctx) {
   if (watermarks_.dispatched != durable_round_.covers && !round_) next = std::min(next, next_round_);
   const CheckpointState& durable = checkpoint_.durable();
   if (log_.is_ready_to_append() && (watermarks_.flushed != durable.flushed || durable_round_.covers != durable.derived)) next = std::min(next, next_checkpoint_);
+  if (wants_queue_table() && !round_ && queue_table_.can_ask(next_table_) && !queues_.wants_removals()) next = std::min(next, next_table_);
   if (is_space_asked_ && next == next_disk_poll_) next = Monotonic::never();
   if (next == armed_) return;
   armed_ = next;

@@ -77,6 +77,10 @@ class Store : private MetaLog {
   void enter(Ctx& ctx, State state);
   void pump_flush(Ctx& ctx);
   void pump_rounds(Ctx& ctx);
+  void pump_queue_table(Ctx& ctx);
+  bool write_queue_table(Ctx& ctx);
+  bool is_queue_table_outlived() const;
+  bool wants_queue_table() const;
   void pump_checkpoint(Ctx& ctx);
   void pump_disk(Ctx& ctx);
   void pump_stop(Ctx& ctx);
@@ -92,6 +96,7 @@ class Store : private MetaLog {
   ConsumeQueues queues_;
   Index index_;
   Meta meta_;
+  QueueTable queue_table_;
   Exports exports_;
   Flusher flusher_;
   Checkpoint checkpoint_;
@@ -105,6 +110,9 @@ class Store : private MetaLog {
   // A round of writing everything derived: what it covers once done.
   struct Round { PhysicalOffset covers; uint64_t queue_entries, index_entries; };
   std::optional<Round> round_;
+  Monotonic next_table_;
+  bool is_table_written_ = false;
+  uint64_t table_entries_ = 0;              // over all queues, as of the last table
   Round durable_round_{};                   // the last that is done
   std::optional<DiskSpace> space_;
   bool is_disk_refusing_ = false, is_space_asked_ = false;

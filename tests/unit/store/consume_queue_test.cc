@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/mutants.h"
 #include "tests/unit/store/queue_world.h"
 
 namespace fulmar::testing {
@@ -264,11 +265,9 @@ TEST(ConsumeQueues, StrayFilesAreNotedAndMissingOnesBuiltAgain) {
   world.round();
   world.driver.crash({1, 2});
   world.driver.put("queues/t/0/notes.bak", Bytes{});
-  world.driver.put("queues/t/0/" + segment_name(3000), Bytes{});   // its creation was cut short
   world.restart();
   EXPECT_FALSE(world.queues->needs_rebuild());
   EXPECT_TRUE(world.driver.has_event("QueueFileIgnored"));
-  EXPECT_FALSE(world.driver.exists(world.path("t", 0, 3000)));
   world.driver.crash({1, 2});
   world.driver.erase(world.path("t", 0, 1000));
   world.restart();

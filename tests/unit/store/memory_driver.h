@@ -124,6 +124,12 @@ class MemoryDriver : public MemoryEye {
       if (path.starts_with(prefix)) out.push_back({path.substr(prefix.size()), file->seen.size(), now.wall, false});
     return out;
   }
+  // How often files under `prefix` were asked to be mapped, ever.
+  size_t maps_of(std::string_view prefix) const {
+    size_t out = 0;
+    for (const auto& [path, count] : maps_) out += path.starts_with(prefix) ? count : 0;
+    return out;
+  }
   size_t mapped_count() const {
     size_t count = 0;
     for (const auto& [path, file] : disk_) count += file->id.value() != 0;
@@ -202,7 +208,7 @@ class MemoryDriver : public MemoryEye {
     flight.snapshot.assign(file->seen.begin() + static_cast<ptrdiff_t>(from), file->seen.begin() + static_cast<ptrdiff_t>(to));
     flights_.push_back(std::move(flight));
   }
-  void take(request::Map& r) { path_free(r.path); fly(r); }
+  void take(request::Map& r) { ++maps_[r.path]; path_free(r.path); fly(r); }
   void take(request::Read& r) { path_free(r.path); fly(r); }
   void take(request::Replace& r) { path_free(r.path); fly(r); }
   void take(request::Rename& r) { path_free(r.path); pin(r.file); fly(r); }
@@ -381,6 +387,7 @@ class MemoryDriver : public MemoryEye {
   }
 
   std::map<std::string, std::unique_ptr<File>> disk_;
+  std::map<std::string, size_t> maps_;
   std::vector<Flight> flights_;
   std::unique_ptr<Files> files_ = std::make_unique<Files>();
   std::unique_ptr<Timers> timers_ = std::make_unique<Timers>();
