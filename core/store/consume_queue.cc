@@ -309,7 +309,7 @@ QueueTableState ConsumeQueues::table(PhysicalOffset covers) const {
     for (const auto& [id, index] : list.queues) {
       const QueueState& q = *impl_->queues[index];
       // Entries behind round_end may stand in the files, too; their records are dispatched again.
-      const int64_t max = MUTANT(QueueTableTakesAllThatIsStored) ? q.stored : q.round_end;
+      const int64_t max = topic != kMetaTopic && MUTANT(QueueTableCountsMemory) ? q.max : q.round_end;
       if (max == 0 || q.is_broken || q.is_damaged) continue;
       row.queues.push_back({id, std::min(q.min, max), max, q.files.empty() ? 0 : q.files.front(), static_cast<uint32_t>(q.files.size())});
     }
@@ -318,6 +318,10 @@ QueueTableState ConsumeQueues::table(PhysicalOffset covers) const {
   return out;
 }
 bool ConsumeQueues::is_loaded() const { return impl_->is_loaded; }
+void ConsumeQueues::begin_rebuild(Ctx& ctx) {
+  impl_->must_rebuild = true;
+  impl_->end_load(ctx);
+}
 bool ConsumeQueues::needs_rebuild() const { return impl_->must_rebuild; }
 
 void ConsumeQueues::on_mapped(Ctx& ctx, const Mapped& mapped) { impl_->on_mapped(ctx, mapped); }

@@ -58,6 +58,7 @@ class ConsumeQueues : public Derived {
                   const QueueTableState* table = nullptr);
   bool is_loaded() const;
   bool needs_rebuild() const;
+  void begin_rebuild(Ctx& ctx);                     // loaded, but what was found turns out to be wrong: all queues are empty again
 
   // --- offsets ----------------------------------------------------------------------------------------------------------------------
   // The next offset of a queue for an append; queues appear when first named. assigned() is called once the append has succeeded.

@@ -279,6 +279,7 @@ void ConsumeQueues::Impl::end_load(Ctx& ctx) {
     q->min = q->max = q->next = q->stored = q->cursor = q->round_end = 0;
   }
   entries = 0;
+  known_below = {};
   pump_removals(ctx);
 }
 

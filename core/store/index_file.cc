@@ -233,7 +233,7 @@ std::vector<uint64_t> Index::take_ready() { return std::exchange(impl_->ready, {
 
 void Index::adopt(Ctx& ctx, const FileEntry& entry) { impl_->adopt(ctx, entry); }
 void Index::ignore_below(PhysicalOffset derived) {
-  if (derived.value() > 0 && !MUTANT(IndexTakesTwice)) impl_->applied = PhysicalOffset(derived.value() - 1);
+  if (derived.value() > 0) impl_->applied = PhysicalOffset(derived.value() - 1);
 }
 void Index::begin_load(Ctx& ctx, PhysicalOffset, uint64_t entries_expected, bool is_expected_known) {
   impl_->entries_expected = entries_expected;

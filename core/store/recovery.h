@@ -71,6 +71,7 @@ class Recovery {
   void load(Ctx& ctx);
   std::optional<QueueTableState> usable_table(PhysicalOffset derived, bool is_known);
   void fold(Ctx& ctx);
+  void rebuild(Ctx& ctx);
   void catch_up(Ctx& ctx);
   void import(Ctx& ctx);
   void finish(Ctx& ctx);

@@ -27,7 +27,7 @@ struct RecoveredEvent {
 std::optional<QueueTableState> Recovery::usable_table(PhysicalOffset derived, bool is_known) {
   std::optional<QueueTableState> table = store_.queue_table_.take_found();
   if (!table || !is_known) return {};
-  const bool is_of_this_log = table->log_begin == store_.watermarks_.begin || MUTANT(QueueTableOfAnyLog);
+  const bool is_of_this_log = table->log_begin == store_.watermarks_.begin;
   const bool is_exact = table->covers == derived;
   const bool is_sync = store_.config_.flush_disk_type == FlushDiskType::Sync;
   const bool is_usable = is_of_this_log && table->covers <= derived && table->covers >= table->log_begin && (is_sync || is_exact) &&
@@ -80,7 +80,7 @@ void Recovery::fold(Ctx& ctx) {
         is_fold_waiting_ = true;
         return;
       }
-      CHECK(!fold_entries_.empty(), "meta queue [{}, {}) ends at {}", range.min, range.max, fold_at_);
+      if (fold_entries_.empty()) return rebuild(ctx);   // an entry of the queue is not one: so may be those of others
     }
     const QueueEntry& entry = fold_entries_[fold_index_];
     if (entry.bytes == kPreBlankBytes) {   // its record was damaged
@@ -106,6 +106,16 @@ void Recovery::fold(Ctx& ctx) {
     ++fold_index_;
     fold_at_ += EntryCount(1);
   }
+}
+
+void Recovery::rebuild(Ctx& ctx) {
+  SOMETIMES("store: the fold of topics finds a queue that is not what it should be", true);
+  store_.queues_.begin_rebuild(ctx);
+  const PhysicalOffset from = store_.watermarks_.begin;
+  ctx.trace.note(RebuildEvent{from.value(), true, false});
+  store_.durable_round_ = {from, 0, 0};
+  store_.dispatch_.begin_at(from);
+  enter(ctx, Stage::CatchingUp);
 }
 
 void Recovery::on_queues_ready(Ctx& ctx) {

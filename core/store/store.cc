@@ -341,7 +341,7 @@ bool Store::write_queue_table(Ctx& ctx) {
   }
   next_table_ = ctx.now.monotonic + limits::kQueueTableInterval;
   table_entries_ = queues_.entry_count();
-  queue_table_.write(ctx, queues_.table(MUTANT(QueueTableCoversDispatched) ? watermarks_.dispatched : durable_round_.covers));
+  queue_table_.write(ctx, queues_.table(durable_round_.covers));
   return false;
 }
 
