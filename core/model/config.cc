@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <variant>
 
+#include "core/base/nearest.h"
 #include "core/model/ignored_keys.h"
 
 namespace fulmar {
@@ -86,8 +88,9 @@ Table<BrokerConfig> table_of(const BrokerConfig&) { return {kBrokerFields, ignor
 Table<NameServerConfig> table_of(const NameServerConfig&) { return {kNameServerFields, ignored_name_server_keys()}; }
 Table<ClientConfig> table_of(const ClientConfig&) { return {kClientFields, {}}; }
 
+constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f'; }
+
 std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f'; };
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   return text;
@@ -194,39 +197,16 @@ std::string value_text(const Field<C>& field, const C& config) {
 
 // --- keys -----------------------------------------------------------------------------------------------------------------------------
 
-// Levenshtein's distance, letters compared without case.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const bool is_same = equal_ignoring_case(a.substr(i - 1, 1), b.substr(j - 1, 1));
-      const size_t change = diagonal + (is_same ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-constexpr size_t kKeyBytesMax = 256;  // longer ones are not compared with every known name
-
 template <class C>
 std::string unknown_sentence(const Table<C>& table, std::string_view key) {
-  if (key.size() > kKeyBytesMax) return "unknown key";
-  std::string_view nearest;
-  size_t least = std::numeric_limits<size_t>::max();
-  const auto consider = [&](std::string_view name) {
-    const size_t distance = edit_distance(key, name);
-    if (distance < least) { least = distance; nearest = name; }
-  };
+  std::vector<std::string_view> known;
   for (const Field<C>& field : table.fields) {
-    consider(field.name);
-    if (!field.also.empty()) consider(field.also);
+    known.push_back(field.name);
+    if (!field.also.empty()) known.push_back(field.also);
   }
-  for (const IgnoredKeys& row : table.ignored) for_each_part(row.names, ' ', consider);
+  for (const IgnoredKeys& row : table.ignored) for_each_part(row.names, ' ', [&known](std::string_view name) { known.push_back(name); });
+  const std::string_view nearest = nearest_name(key, known);
+  if (nearest.empty()) return "unknown key; `fulmar config explain` lists all";
   return fmt::format("unknown key; the nearest known one is {}", nearest);
 }
 
@@ -251,32 +231,146 @@ std::optional<Verdict> apply(const Table<C>& table, C& config, std::string_view 
   return Verdict{ConfigNote::Kind::Unknown, unknown_sentence(table, key)};
 }
 
+// --- lines ----------------------------------------------------------------------------------------------------------------------------
+
+// As java.util.Properties reads them: '#' and '!' begin comments, a backslash at the end joins the next line, key and value are separated
+// by '=', ':' or blanks, a backslash takes the meaning from what follows it. Blanks at the end of a value are dropped, which Java does not.
+struct Entry {
+  int line = 0;                    // the first, when lines were joined
+  std::string text, key, value;
+  enum class Separator : uint8_t { None, Blank, Sign } separator = Separator::None;
+};
+
+bool ends_with_escape(std::string_view text) {
+  size_t backslashes = 0;
+  while (backslashes < text.size() && text[text.size() - 1 - backslashes] == '\\') ++backslashes;
+  return backslashes % 2 == 1;
+}
+
+void append_utf8(std::string& out, uint32_t code) {
+  if (code >= 0xD800 && code <= 0xDFFF) code = 0xFFFD;   // half of a pair: no key or value of ours needs one
+  if (code < 0x80) { out += static_cast<char>(code); return; }
+  if (code < 0x800) out += static_cast<char>(0xC0 | code >> 6);
+  else { out += static_cast<char>(0xE0 | code >> 12); out += static_cast<char>(0x80 | (code >> 6 & 0x3F)); }
+  out += static_cast<char>(0x80 | (code & 0x3F));
+}
+
+std::string without_escapes(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) { out += text[i]; continue; }
+    const char c = text[++i];
+    uint32_t code = 0;
+    const char* const digits = text.data() + i + 1;
+    if (c == 'u' && text.size() - i > 4 && std::from_chars(digits, digits + 4, code, 16).ptr == digits + 4) {
+      append_utf8(out, code);
+      i += 4;
+    } else {
+      out += c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : c == 'f' ? '\f' : c;
+    }
+  }
+  return out;
+}
+
+// Where key and value part: [key, value) is what separates them. A backslash protects what follows it.
+void split(Entry& entry) {
+  const std::string_view text = entry.text;
+  const auto is_sign = [](char c) { return c == '=' || c == ':'; };
+  size_t end = 0;
+  while (end < text.size() && !is_blank(text[end]) && !is_sign(text[end])) end += text[end] == '\\' ? 2 : 1;
+  end = std::min(end, text.size());
+  size_t value = end;
+  while (value < text.size() && is_blank(text[value])) ++value;
+  if (value < text.size() && is_sign(text[value])) {
+    entry.separator = Entry::Separator::Sign;
+    ++value;
+  } else if (value > end) {
+    entry.separator = Entry::Separator::Blank;
+  }
+  entry.key = without_escapes(text.substr(0, end));
+  while (value < text.size() && is_blank(text[value])) ++value;
+  entry.value = without_escapes(text.substr(value));
+}
+
+// Takes the next entry off `properties`; `line` counts the lines read so far.
+std::optional<Entry> next_entry(std::string_view& properties, int& line) {
+  const auto next_line = [&] {
+    const size_t end = properties.find('\n');
+    std::string_view text = properties.substr(0, end);
+    properties.remove_prefix(end == std::string_view::npos ? properties.size() : end + 1);
+    ++line;
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\f"), text.size()));
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    return text;
+  };
+  while (!properties.empty()) {
+    std::string_view text = next_line();
+    if (text.empty() || text.front() == '#' || text.front() == '!') continue;
+    Entry entry;
+    entry.line = line;
+    while (ends_with_escape(text)) {
+      entry.text += text.substr(0, text.size() - 1);
+      text = next_line();   // empty at the end of the file
+    }
+    entry.text += text;
+    while (!entry.text.empty() && is_blank(entry.text.back()) && !ends_with_escape(std::string_view(entry.text).substr(0, entry.text.size() - 1))) entry.text.pop_back();
+    split(entry);
+    return entry;
+  }
+  return std::nullopt;
+}
+
+template <class C>
+bool is_known(const Table<C>& table, std::string_view key) {
+  const auto is_field = [key](const Field<C>& f) { return key == f.name || (!f.also.empty() && key == f.also); };
+  return std::any_of(table.fields.begin(), table.fields.end(), is_field) ||
+         std::any_of(table.ignored.begin(), table.ignored.end(), [key](const IgnoredKeys& row) { return has_word(row.names, key); });
+}
+
+// Of a key that stands twice, the later line counts; the earlier one is told of.
+void note_repeated(std::map<std::string, int, std::less<>>& lines, const Entry& entry, std::vector<ConfigNote>& notes) {
+  const auto [before, is_first] = lines.try_emplace(entry.key, entry.line);
+  if (is_first) return;
+  notes.push_back({ConfigNote::Kind::Ignored, before->second, entry.key, fmt::format("set again in line {}, which counts", entry.line)});
+  before->second = entry.line;
+}
+
 template <class C>
 Result<C> parse(std::string_view properties, std::vector<ConfigNote>* notes) {
   C config;
   const Table<C> table = table_of(config);
   std::optional<Error> first_error;
-  for (int line = 1; !properties.empty(); ++line) {
-    const size_t end = properties.find('\n');
-    const std::string_view text = trimmed(properties.substr(0, end));
-    properties.remove_prefix(end == std::string_view::npos ? properties.size() : end + 1);
-    if (text.empty() || text.front() == '#' || text.front() == '!') continue;  // '!' also begins a comment in Java's properties
-    const size_t split = text.find('=');
-    const std::string_view key = trimmed(text.substr(0, split));
-    const auto verdict = split == std::string_view::npos || key.empty() ? Verdict{ConfigNote::Kind::Bad, "is not of the form key=value"}
-                                                                         : apply(table, config, key, trimmed(text.substr(split + 1)));
+  std::map<std::string, int, std::less<>> lines;
+  int line = 0;
+  while (const auto entry = next_entry(properties, line)) {
+    // With blanks alone between, nobody but a known key is taken for one: the line may be prose.
+    const bool is_pair = entry->separator == Entry::Separator::Sign || (entry->separator == Entry::Separator::Blank && is_known(table, entry->key));
+    const std::string& key = is_pair ? entry->key : entry->text;
+    const auto verdict = !is_pair || key.empty() ? Verdict{ConfigNote::Kind::Bad, "is not of the form key=value"} : apply(table, config, key, entry->value);
+    if (notes != nullptr && (!verdict || verdict->kind == ConfigNote::Kind::Ignored)) note_repeated(lines, *entry, *notes);
     if (!verdict) continue;
-    if (verdict->kind != ConfigNote::Kind::Ignored && !first_error) first_error = bad(fmt::format("line {}: {}: {}", line, key, verdict->sentence));
-    if (notes != nullptr) notes->push_back({verdict->kind, line, std::string(key), verdict->sentence});
+    if (verdict->kind != ConfigNote::Kind::Ignored && !first_error) first_error = bad(fmt::format("line {}: {}: {}", entry->line, key, verdict->sentence));
+    if (notes != nullptr) notes->push_back({verdict->kind, entry->line, key, verdict->sentence});
   }
   if (first_error) return *std::move(first_error);
   return config;
 }
 
+// So that reading it gives the same value back.
+std::string with_escapes(std::string_view value) {
+  std::string out;
+  for (size_t i = 0; i < value.size(); ++i) {
+    const bool is_edge = i == 0 || i + 1 == value.size();
+    if (value[i] == '\\' || (is_edge && value[i] == ' ')) out += '\\';
+    out += value[i];
+  }
+  return out;
+}
+
 template <class C>
 std::string write(const C& config) {
   std::string out;
-  for (const Field<C>& field : table_of(config).fields) out += fmt::format("{}={}\n", field.name, value_text(field, config));
+  for (const Field<C>& field : table_of(config).fields) out += fmt::format("{}={}\n", field.name, with_escapes(value_text(field, config)));
   return out;
 }
 

@@ -61,7 +61,40 @@ TEST(Config, UnknownKeysNameTheNearest) {
             "2 unknown ListenPort: unknown key; the nearest known one is listenPort\n"
             "3 unknown fileReservedTim: unknown key; the nearest known one is fileReservedTime\n");
   EXPECT_EQ(parse_broker_config("x=1\nbrokerId=-1", nullptr).error().text().substr(0, 36), "InvalidArgument: line 1: x: unknown ");
-  EXPECT_EQ(notes_of(std::string(300, 'k') + "=1").substr(300), "kkkkkkkkkk: unknown key\n");  // "1 unknown " is ten bytes
+  // "1 unknown " is ten bytes
+  EXPECT_EQ(notes_of(std::string(300, 'k') + "=1").substr(300), "kkkkkkkkkk: unknown key; `fulmar config explain` lists all\n");
+}
+TEST(Config, NoKeyIsNamedThatIsNotNear) {
+  EXPECT_EQ(notes_of("xyzzy=1"), "1 unknown xyzzy: unknown key; `fulmar config explain` lists all\n");
+  EXPECT_EQ(notes_of("brokreName=1"), "1 unknown brokreName: unknown key; the nearest known one is brokerName\n");
+}
+TEST(Config, ReadsWhatJavaWrites) {
+  const auto config = parse_broker_config(
+      "brokerName: broker-c\nbrokerClusterName:c\\:1\nnamesrvAddr = 10.0.0.1\\:9876; \\\n   10.0.0.2:9876;\\\r\n\\\n[::1]:9\n# no \\\nlistenPort 4000\n"
+      "storePathRootDir=/d\\u00e4\\\\x",
+      nullptr);
+  ASSERT_TRUE(config.has_value()) << config.error().text();
+  EXPECT_EQ(config->broker_name, "broker-c");
+  EXPECT_EQ(config->cluster, "c:1");
+  EXPECT_EQ(config->name_servers, (std::vector<std::string>{"10.0.0.1:9876", "10.0.0.2:9876", "[::1]:9"}));
+  EXPECT_EQ(config->listen_port, 4000);
+  EXPECT_EQ(config->store_path, "/d\u00e4\\x");
+  EXPECT_EQ(*parse_broker_config(serialise(*config), nullptr), *config);
+}
+TEST(Config, BlanksAtTheEdgesOfAValueSurviveWhenTheyAreMeant) {
+  const auto config = parse_broker_config("storePathRootDir= \\ a b\\   \nbrokerName=x", nullptr);
+  ASSERT_TRUE(config.has_value()) << config.error().text();
+  EXPECT_EQ(config->store_path, " a b ");
+  EXPECT_EQ(config->broker_name, "x");
+  EXPECT_EQ(*parse_broker_config(serialise(*config), nullptr), *config);
+}
+TEST(Config, LinesCountFromTheFirstOfThoseJoined) {
+  EXPECT_EQ(notes_of("\nbrokerName=a\\\n\\\nb\nbrokerI=1\nbrokerName\\"),
+            "5 unknown brokerI: unknown key; the nearest known one is brokerId\n6 bad brokerName: is not of the form key=value\n");
+}
+TEST(Config, AKeySetTwiceIsTold) {
+  EXPECT_EQ(notes_of("listenPort=1\nbrokerName=a\nlistenPort=2\nlistenPort=3"),
+            "1 ignored listenPort: set again in line 3, which counts\n3 ignored listenPort: set again in line 4, which counts\n");
 }
 TEST(Config, ValuesHaveBounds) {
   EXPECT_EQ(notes_of("mappedFileSizeCommitLog=65535\nmappedFileSizeCommitLog=65537\nmappedFileSizeConsumeQueue=161\nmaxIndexNum=7\nlistenPort=65536\n"
