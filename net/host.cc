@@ -29,6 +29,8 @@ sigset_t stop_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  struct sigaction hangup{};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -109,6 +111,16 @@ Seed random_seed() {
   return seed;
 }
 
+std::optional<std::string> lock_owner(const std::string& store_directory) {
+  const Descriptor file(::open((store_directory + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  struct flock wanted{};
+  wanted.l_type = F_WRLCK;
+  wanted.l_whence = SEEK_SET;
+  wanted.l_len = 1;
+  if (!file.is_open() || ::fcntl(file.get(), F_OFD_GETLK, &wanted) != 0 || wanted.l_type == F_UNLCK) return std::nullopt;
+  return owner_of(file.get());
+}
+
 Result<StoreLock> StoreLock::take(const std::string& store_directory) {
   DurableDirectories directories;
   FULMAR_TRY_VOID(directories.make(store_directory));
@@ -130,16 +142,32 @@ Result<StoreLock> StoreLock::take(const std::string& store_directory) {
   return StoreLock(std::move(file));
 }
 
-StopSignals::StopSignals(std::function<void(int)> on_stop) : on_stop_(std::move(on_stop)) {
+namespace {
+
+// Nothing that is stored depends on an orderly end: the next start recovers.
+[[noreturn]] void end_at_once() {
+  constexpr std::string_view kSentence = "fulmar: was stopping already; a second signal ends it at once, and the next start recovers what was not written\n";
+  [[maybe_unused]] const ssize_t written = ::write(2, kSentence.data(), kSentence.size());
+  ::_exit(1);
+}
+
+}  // namespace
+
+StopSignals::StopSignals(std::function<void(int)> on_stop, std::function<void()> on_hangup) : on_stop_(std::move(on_stop)), on_hangup_(std::move(on_hangup)) {
   const sigset_t set = stop_signals();
+  const bool has_terminal = ::isatty(STDIN_FILENO) == 1;
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::make_unique<Thread>("fulmar-signals", kPoolStackBytes, [this, set] {
+  thread_ = std::make_unique<Thread>("fulmar-signals", kPoolStackBytes, [this, set, has_terminal] {
     for (bool is_first = true;;) {
       siginfo_t info{};
       const int signal = sigwaitinfo(&set, &info);
       if (is_over_) return;
       if (signal < 0) continue;   // SIGSTOP and SIGCONT interrupt it
-      if (!std::exchange(is_first, false)) ::_exit(1);
+      if (signal == SIGHUP && !has_terminal) {
+        if (on_hangup_) on_hangup_();
+        continue;
+      }
+      if (!std::exchange(is_first, false)) end_at_once();
       on_stop_(signal);
     }
   });

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,15 +40,20 @@ class StoreLock {
   Descriptor file_;
 };
 
-// SIGTERM and SIGINT. The first calls `on_stop` (on a thread of its own) with the signal; the second ends the process with status 1.
-// Make it before any other thread, so that all of them leave these signals to it.
+// Who holds that lock: "process 4711". Nothing when nobody does, or there is no store.
+std::optional<std::string> lock_owner(const std::string& store_directory);
+
+// SIGTERM and SIGINT. The first calls `on_stop` (on a thread of its own) with the signal; the second says so and ends the process with
+// status 1. SIGHUP: a terminal that goes away stops as SIGTERM does; otherwise `on_hangup` hears of it, where given. Under nohup it stays
+// ignored. Make it before any other thread, so that all of them leave these signals to it.
 class StopSignals {
  public:
-  explicit StopSignals(std::function<void(int signal)> on_stop);
+  explicit StopSignals(std::function<void(int signal)> on_stop, std::function<void()> on_hangup = {});
   ~StopSignals();
 
  private:
   std::function<void(int)> on_stop_;
+  std::function<void()> on_hangup_;
   std::atomic<bool> is_over_{false};
   std::unique_ptr<Thread> thread_;
 };

@@ -37,6 +37,10 @@ constexpr bool was_never_sent(Errc why) {
 inline constexpr std::string_view kOutcomeUnknown = "outcome unknown: ";
 inline bool is_outcome_unknown(const Refusal& refusal) { return refusal.cause.starts_with(kOutcomeUnknown); }
 
+// Begins the cause of a refusal when nobody was there to ask: no broker is known, or none that is takes a connection.
+inline constexpr std::string_view kNotConnected = "could not connect: ";
+inline bool is_not_connected(const Refusal& refusal) { return refusal.cause.starts_with(kNotConnected); }
+
 // base * 2^failures, at most `max`, of which a random half is taken off so that many clients do not come back at once. One draw.
 inline Duration back_off(Prng& prng, Duration base, Duration max, uint32_t failures) {
   const Duration whole = std::min(max, base * (int64_t{1} << std::min<uint32_t>(failures, 20)));

@@ -55,7 +55,7 @@ void Forwarder::forward(Ctx& ctx, CallId call, const Command& command) {
   if (const auto* pull = std::get_if<command::PullMessages>(&command)) timeout = timeout + Duration::milliseconds(pull->suspend_ms);
   Request request{.serial = next_serial_++, .call = call, .command = OwnedCommand(command), .topic = std::string(topic),
                   .broker = std::string(broker_of(command)), .lookups = {}, .waits_for = {}, .began = ctx.now.monotonic,
-                  .deadline = ctx.now.monotonic + timeout, .targets = {}, .refusal = {}, .failures = {}};
+                  .deadline = ctx.now.monotonic + timeout, .targets = {}, .refusal = {}, .failures = {}, .done = {}, .missing = {}};
   if (is_one_of<command::QueryRoute, command::ListTopics>(command)) request.to = To::NameServers;
   if (is_one_of<command::CreateTopic, command::DeleteTopic>(command)) request.to = To::AllBrokers;
   if (!topic.empty()) request.lookups.emplace_back(topic);
@@ -140,7 +140,7 @@ void Forwarder::refuse_without_broker(Ctx& ctx, Request& request, bool is_topic_
   if (is_topic_missing) {
     return finish(ctx, request, Refusal{Code::TopicNotExist, fmt::format("topic {} does not exist", request.topic), measured, 1000});
   }
-  const std::string cause = request.broker.empty() ? "no broker is known" : fmt::format("broker {} is not registered", request.broker);
+  const std::string cause = std::string(kNotConnected) + (request.broker.empty() ? "no broker is known" : fmt::format("broker {} is not registered", request.broker));
   finish(ctx, request, Refusal{Code::ServiceNotAvailable, cause, measured, 1000});
 }
 
@@ -207,8 +207,14 @@ void Forwarder::on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) {
       return finish_without_answer(ctx, request, "the broker did not answer");
     case To::AllBrokers: break;
   }
-  if (reply && !std::holds_alternative<reply::Ok>(*reply)) {
-    const auto* refusal = std::get_if<Refusal>(&*reply);
+  const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+  // A broker that never had the topic is no failure of its deletion, unless none had it.
+  const bool had_none = refusal != nullptr && refusal->code == Code::TopicNotExist && std::holds_alternative<command::DeleteTopic>(request.command.get());
+  if (reply && std::holds_alternative<reply::Ok>(*reply)) {
+    request.done += fmt::format("{}{}", request.done.empty() ? "" : ", ", request.targets[target].name);
+  } else if (had_none) {
+    request.missing = *refusal;
+  } else if (reply) {
     note_failure(request, target, refusal != nullptr ? to_string(refusal->code) : "answered something else than was asked");
     if (refusal != nullptr && !request.refusal) request.refusal = *refusal;
   }
@@ -218,8 +224,10 @@ void Forwarder::on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) {
 void Forwarder::finish_all(Ctx& ctx, Request& request) {
   if (request.to == To::AllBrokers) routes_.refresh(ctx, request.topic);  // it has changed, at least in part
   SOMETIMES("client: topic changed on some brokers only", !request.failures.empty() && request.targets.size() > 1);
+  if (request.failures.empty() && request.done.empty() && request.missing) return finish(ctx, request, *request.missing);
   if (request.failures.empty()) return finish(ctx, request, reply::Ok{});
-  if (!request.refusal) return finish_without_answer(ctx, request, "not every broker answered");
+  if (!request.done.empty()) request.failures += fmt::format("; done by {}", request.done);
+  if (!request.refusal) return finish_without_answer(ctx, request, request.targets.size() > 1 ? "not every broker answered" : "the broker did not answer");
   Refusal refusal = *request.refusal;
   refusal.measured += fmt::format("{}{} of {} brokers: {}", refusal.measured.empty() ? "" : "; ", name_of(request.command.get()),
                                   request.targets.size(), request.failures);
@@ -229,7 +237,8 @@ void Forwarder::finish_all(Ctx& ctx, Request& request) {
 
 void Forwarder::finish_without_answer(Ctx& ctx, Request& request, std::string_view what) {
   const bool is_unknown = request.is_outcome_unknown && changes_the_broker(request.command.get());
-  const std::string cause = fmt::format("{}{}: {}", is_unknown ? kOutcomeUnknown : "", name_of(request.command.get()), what);
+  const bool was_reached = request.is_outcome_unknown || request.targets.empty() || !request.done.empty();
+  const std::string cause = fmt::format("{}{}: {}", is_unknown ? kOutcomeUnknown : was_reached ? "" : kNotConnected, name_of(request.command.get()), what);
   finish(ctx, request, Refusal{Code::ServiceNotAvailable, cause, request.failures, 1000});
 }
 

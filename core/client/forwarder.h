@@ -42,8 +42,9 @@ class Forwarder {
 
   static bool takes(const Command& command);
   static bool carries_records(const Command& command);   // its answer does
-  // Tells `call` exactly once: the answer as it came, or a Refusal. Of CreateTopic and DeleteTopic: Ok when every master said Ok, else the
-  // first refusal with the brokers that failed in `measured`. A lost answer to something that changes the broker: kOutcomeUnknown.
+  // Tells `call` exactly once: the answer as it came, or a Refusal. Of CreateTopic and DeleteTopic: Ok when every master said Ok (or never had
+  // the topic to delete), else the first refusal with the brokers that failed and those that did it in `measured`. A lost answer to
+  // something that changes the broker: kOutcomeUnknown.
   void forward(Ctx& ctx, CallId call, const Command& command);
   void on_route(Ctx& ctx, std::string_view topic);
   void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply);
@@ -69,7 +70,8 @@ class Forwarder {
     size_t outstanding = 0;
     bool is_outcome_unknown = false;
     std::optional<Refusal> refusal;      // the first
-    std::string failures;
+    std::string failures, done;          // AllBrokers: who did not and who did it, for people
+    std::optional<Refusal> missing;      // DeleteTopic: of a broker that has no such topic
   };
   uint64_t token(const Request& request, size_t target) const { return owned_id(owner_, request.serial << 12 | target); }
   static constexpr size_t kTargetsMax = 4096;

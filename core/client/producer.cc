@@ -113,15 +113,30 @@ Producer::Choice Producer::choose(Ctx& ctx, Send& send) {
   if (found.knowledge == Routes::Knowledge::Missing) return choose_auto_create(ctx, send);
   Place place;
   if (pick(ctx, *found.route, send, false, place)) return place;
-  // Perhaps the route is old, perhaps the broker is away for a moment: only a queue that a fresh route denies is refused at once.
-  const TopicRoute::Broker* named = send.broker.empty() ? nullptr : found.route->find(send.broker);
-  if (named != nullptr && named->write_queues > 0 && send.queue_id >= named->write_queues && found.learned_at >= send.began) {
-    return Refusal{Code::InvalidParameter, fmt::format("topic {} has no queue {} on {}", send.topic, send.queue_id, send.broker),
-                   fmt::format("queue {}, write queues {}", send.queue_id, named->write_queues), 0};
+  if (found.learned_at >= send.began) {
+    if (auto refusal = denied_by(*found.route, send)) return *std::move(refusal);
   }
   send.tried += send.tried.empty() ? "no writable queue in the route; " : "";
   routes_.refresh(ctx, send.topic);
   return WaitFor{send.topic};
+}
+
+// Perhaps the route is old, perhaps the broker is away for a moment: only what a fresh route denies is refused at once.
+std::optional<Refusal> Producer::denied_by(const TopicRoute& route, const Send& send) {
+  int32_t queues = 0;   // of the broker that has most
+  size_t brokers = 0;
+  for (const TopicRoute::Broker& broker : route.brokers) {
+    if (!send.broker.empty() && broker.name != send.broker) continue;
+    ++brokers;
+    queues = std::max(queues, broker.write_queues);
+  }
+  if (brokers == 0) return std::nullopt;
+  const std::string where = send.broker.empty() ? "" : " on " + send.broker;
+  if (queues == 0)
+    return Refusal{Code::NoPermission, fmt::format("topic {} takes no messages{}", send.topic, where), fmt::format("{} brokers in the route, none with write queues and permission", brokers), 0};
+  if (send.queue_id < queues) return std::nullopt;
+  return Refusal{Code::InvalidParameter, fmt::format("topic {} has no queue {}{}", send.topic, send.queue_id, where),
+                 fmt::format("queue {}, write queues {}", send.queue_id, queues), 0};
 }
 
 Producer::Choice Producer::choose_auto_create(Ctx& ctx, Send& send) {

@@ -76,6 +76,7 @@ class Producer {
   void advance(Ctx& ctx, Send& send);
   Choice choose(Ctx& ctx, Send& send);
   Choice choose_auto_create(Ctx& ctx, Send& send);
+  static std::optional<Refusal> denied_by(const TopicRoute& route, const Send& send);
   // A place on the route, the broker that failed last only when there is no other.
   bool pick(Ctx& ctx, const TopicRoute& route, const Send& send, bool is_auto_create, Place& place);
   void attempt(Ctx& ctx, Send& send, const Place& place);

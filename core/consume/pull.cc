@@ -19,6 +19,21 @@ struct RecordDamaged {
 };
 }  // namespace
 
+namespace {
+
+// Tags are words. Signs of comparison, quotes and brackets, or SQL's words between blanks, mean an SQL92 filter: taken for a tag it would
+// match nothing, and nobody would be told.
+bool is_sql(std::string_view subscription) {
+  if (subscription.find_first_of("=<>()'\"") != std::string_view::npos) return true;
+  std::string lower(subscription);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const std::string_view word : {" and ", " or ", " between ", " in ", " is ", " not "})
+    if (lower.find(word) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
 Result<TagFilter> TagFilter::parse(std::string_view subscription) {
   TagFilter out;
   if (subscription.size() > limits::kSubscriptionBytesMax)
@@ -29,6 +44,7 @@ Result<TagFilter> TagFilter::parse(std::string_view subscription) {
   };
   std::string_view rest = trim(subscription);
   if (rest.empty() || rest == "*") return out;
+  if (is_sql(rest)) return Error(Errc::InvalidArgument, fmt::format("'{}' looks like an SQL92 filter, which is not supported: subscribe to tags joined by '||', or to '*'", rest));
   while (true) {
     const size_t split = rest.find("||");
     const std::string_view tag = trim(rest.substr(0, split));
@@ -77,6 +93,12 @@ Result<std::optional<PullAnswer>> Pulls::run(Ctx& ctx, PullRequest& request, std
     return std::optional<PullAnswer>();
   }
   cold_.take(*token);
+  if (stop == Stop::Damaged) {
+    SOMETIMES("pull: stands before a damaged queue entry", true);
+    queues_.report_damage(ctx, request.topic, QueueId(request.queue_id), request.scanned_to);
+    if (request.scanned_to == request.offset)
+      return Error(Errc::StoreDamaged, fmt::format("queue {} of topic '{}' is damaged at offset {}: the next start of the broker builds it again from the log", request.queue_id, request.topic, request.offset));
+  }
   answer.next = request.scanned_to;
   if (answer.count > 0) answer.code = Code::Success;
   else if (answer.next > request.offset) answer.code = Code::PullRetryImmediately;
@@ -90,7 +112,7 @@ Pulls::Stop Pulls::gather(Ctx& ctx, PullRequest& request, uint64_t token, std::s
     entries_.clear();
     const int64_t count = std::min<int64_t>(limits::kPullReadEntries, (max - request.scanned_to).value());
     if (!queues_.read(ctx, request.topic, QueueId(request.queue_id), request.scanned_to, EntryCount(count), token, entries_)) return Stop::ColdQueue;
-    if (entries_.empty()) break;
+    if (entries_.empty()) return Stop::Damaged;   // below the end of the queue, and nothing was written there or can be read
     for (const QueueEntry& entry : entries_) {
       if (request.scanned_to >= max || scanned == limits::kPullScanEntriesMax) break;
       const Stop stop = take(ctx, request, token, holes, entry, answer);
@@ -103,9 +125,10 @@ Pulls::Stop Pulls::gather(Ctx& ctx, PullRequest& request, uint64_t token, std::s
   return Stop::ScanEnd;
 }
 
-// ScanEnd: the entry is dealt with, go on.
+// ScanEnd: the entry is dealt with, go on. Damaged: it leads behind the log, or to a record of another place.
 Pulls::Stop Pulls::take(Ctx& ctx, const PullRequest& request, uint64_t token, std::span<const Range> holes, const QueueEntry& entry, PullAnswer& answer) {
-  if (entry.bytes == kPreBlankBytes || entry.bytes == 0 || entry.at < watermarks_.begin) return Stop::ScanEnd;
+  if (entry.bytes == kPreBlankBytes || entry.at < watermarks_.begin) return Stop::ScanEnd;
+  if (entry.at >= watermarks_.appended || entry.bytes > (watermarks_.appended - entry.at).value()) return Stop::Damaged;
   if (!request.filter.matches(entry.tag_code)) return Stop::ScanEnd;
   if (answer.count >= request.count_max) return Stop::Full;
   if (answer.count > 0 && answer.bytes + entry.bytes > std::min(request.bytes_max, limits::kPullSliceBytesMax)) return Stop::Full;
@@ -116,7 +139,7 @@ Pulls::Stop Pulls::take(Ctx& ctx, const PullRequest& request, uint64_t token, st
     return Stop::ScanEnd;
   }
   switch (log_.readiness(entry.at, entry.bytes, ctx.now.monotonic)) {
-    case CommitLog::Readiness::Outside: return Stop::ScanEnd;   // its file is gone
+    case CommitLog::Readiness::Outside: return Stop::Damaged;   // across the end of a file
     case CommitLog::Readiness::Cold:
       if (answer.count == 0) log_.warm(ctx, entry.at, std::max<uint64_t>(entry.bytes, limits::kPullWarmBytes), WarmToken{WarmFor::Pull, token});
       return Stop::ColdLog;
@@ -130,6 +153,9 @@ Pulls::Stop Pulls::take(Ctx& ctx, const PullRequest& request, uint64_t token, st
       ctx.trace.note(RecordDamaged{begin, end, parsed.kind == RecordKind::Message ? "another length than its queue entry says" : parsed.why});
       return Stop::ScanEnd;
     }
+    const Message& m = parsed.record.message;
+    const bool is_meant = m.topic == request.topic && m.queue_id.value() == request.queue_id && parsed.record.place.queue == request.scanned_to;
+    if (!is_meant && !MUTANT(PullBelievesItsQueue)) return Stop::Damaged;
   }
   const FileSlice slice = log_.slice(ctx, entry.at, entry.bytes);
   const bool is_next = !answer.slices.empty() && answer.slices.back().file == slice.file && answer.slices.back().range.end == slice.range.begin;

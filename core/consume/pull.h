@@ -56,6 +56,7 @@ class Pulls {
   Pulls(ConsumeQueues& queues, CommitLog& log, const Watermarks& watermarks) : queues_(queues), log_(log), watermarks_(watermarks), cold_(limits::kColdPullsMax) {}
 
   // Answers, or keeps `request` until what it needs is fetched (nothing; take_ready() has it then). Full: too many wait already.
+  // StoreDamaged: the queue's entry at the offset asked for cannot be right; the message may well be whole, so it is not passed over.
   // `holes`: ranges of the log that are damaged, ascending; their messages are passed over.
   Result<std::optional<PullAnswer>> run(Ctx& ctx, PullRequest& request, std::span<const Range> holes);
 
@@ -68,7 +69,7 @@ class Pulls {
   size_t waiting_count() const { return cold_.size(); }
 
  private:
-  enum class Stop : uint8_t { ScanEnd, Full, ColdQueue, ColdLog };
+  enum class Stop : uint8_t { ScanEnd, Full, ColdQueue, ColdLog, Damaged };
   Stop gather(Ctx& ctx, PullRequest& request, uint64_t token, std::span<const Range> holes, PullAnswer& answer);
   Stop take(Ctx& ctx, const PullRequest& request, uint64_t token, std::span<const Range> holes, const QueueEntry& entry, PullAnswer& answer);
   ConsumeQueues& queues_;

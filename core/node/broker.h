@@ -49,6 +49,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
     Address address;
     uint64_t version_known = 0, version_sent = 0;   // of the table it has from us, and of the registration in flight
     bool needs_topics = true, is_asked = false, is_failing = false;
+    std::string failure;                            // while is_failing, for people
     Monotonic next;
   };
 
@@ -99,6 +100,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
 
   // --- broker_admin.cc
   void on_query_route(Ctx& ctx, const Asker& asker, const command::QueryRoute& c);
+  std::optional<Refusal> check_no_queue_is_hidden(const command::CreateTopic& c);
   void on_create_topic(Ctx& ctx, const Asker& asker, const command::CreateTopic& c);
   void on_delete_topic(Ctx& ctx, const Asker& asker, const command::DeleteTopic& c);
   void on_list_topics(Ctx& ctx, const Asker& asker, const command::ListTopics& c);

@@ -29,6 +29,25 @@ Refusal no_topic(std::string_view topic) { return {Code::TopicNotExist, fmt::for
 
 // --- topics -------------------------------------------------------------------------------------------------------------------------
 
+// Consumers ask for the read queues: what lies in a queue behind them, nobody would ever get. Write queues may always be fewer.
+std::optional<Refusal> Broker::check_no_queue_is_hidden(const command::CreateTopic& c) {
+  const TopicConfig* before = store_.meta().topic(c.topic);
+  if (before == nullptr) return std::nullopt;
+  constexpr int32_t kNamedMax = 8;
+  std::string named;
+  int32_t holding = 0;
+  for (int32_t queue = c.read_queues; queue < std::max(before->read_queues, before->write_queues); ++queue) {
+    const QueueRange range = store_.queues().range(c.topic, QueueId(queue));
+    if (range.max <= range.min) continue;
+    if (++holding <= kNamedMax) named += fmt::format("{}queue {} holds {}", named.empty() ? "" : ", ", queue, range.max - range.min);
+  }
+  SOMETIMES("broker: a topic may not lose queues that hold messages", holding > 0);
+  if (holding == 0) return std::nullopt;
+  if (holding > kNamedMax) named += fmt::format(" and {} more", holding - kNamedMax);
+  return Refusal{Code::InvalidParameter, fmt::format("with {} read queues topic '{}' would hide messages: make the write queues fewer, and the read queues when those are gone", c.read_queues, c.topic),
+                 named, 0};
+}
+
 void Broker::on_create_topic(Ctx& ctx, const Asker& asker, const command::CreateTopic& c) {
   if (const auto name = check_topic_name(c.topic); !name) return refuse(ctx, asker, {Code::InvalidParameter, name.error().detail, "", 0});
   if (is_system_topic(c.topic) || c.topic == kDefaultTopic) return refuse(ctx, asker, {Code::NoPermission, fmt::format("topic '{}' belongs to the broker", c.topic), "", 0});
@@ -36,6 +55,7 @@ void Broker::on_create_topic(Ctx& ctx, const Asker& asker, const command::Create
   if (!is_count(c.read_queues) || !is_count(c.write_queues) || c.read_queues + c.write_queues == 0)
     return refuse(ctx, asker, {Code::InvalidParameter, "the number of queues is out of range", fmt::format("read {}, write {}, allowed 1 to {}", c.read_queues, c.write_queues, limits::kTopicQueuesMax), 0});
   if (c.perm > (kPermRead | kPermWrite | kPermInherit)) return refuse(ctx, asker, {Code::InvalidParameter, "the permission is out of range", fmt::format("perm {}, allowed 0 to 7", c.perm), 0});
+  if (auto refusal = check_no_queue_is_hidden(c)) return refuse(ctx, asker, std::move(*refusal));
   if (auto refusal = check_gate(flush_gate_)) return refuse(ctx, asker, std::move(*refusal));
   const Result<Appended> appended = store_.meta().set_topic(ctx, TopicConfig{std::string(c.topic), c.read_queues, c.write_queues, c.perm});
   if (!appended) return refuse(ctx, asker, store_.refusal(appended.error()));
@@ -132,6 +152,10 @@ void Broker::on_get_status(Ctx& ctx, const Asker& asker) {
   out.emplace_back("pullsWaitingForRoom", number(room_count_));
   out.emplace_back("queriesWaiting", number(queries_.waiting_count()));
   out.emplace_back("commitsWaiting", number(commits_.waiting_count()));
+  const auto is_registered = [](const NameServer& server) { return !server.is_failing && !server.needs_topics; };
+  out.emplace_back("nameServersRegistered", fmt::format("{} of {}", std::count_if(name_servers_.begin(), name_servers_.end(), is_registered), name_servers_.size()));
+  for (const NameServer& server : name_servers_)
+    if (server.is_failing) out.emplace_back("registrationFailure", server.failure);
   const EndpointCounters& counters = endpoint_.counters();
   out.emplace_back("connections", number(endpoint_.connection_count()));
   out.emplace_back("connectionsAcceptedTotal", number(counters.accepted));
@@ -178,7 +202,9 @@ void Broker::register_with(Ctx& ctx, size_t index) {
   server.next = ctx.now.monotonic + interval;
   const Result<void> called = links_.call(ctx, server.address, c, index, ctx.now.monotonic + std::max(interval, Duration::seconds(3)));
   server.is_asked = called.has_value();
-  if (!called && !std::exchange(server.is_failing, true)) ctx.trace.note(NameServerLost{called.error().text()});
+  if (called) return;
+  server.failure = called.error().text();
+  if (!std::exchange(server.is_failing, true)) ctx.trace.note(NameServerLost{server.failure});
 }
 
 void Broker::on_reply(Ctx& ctx, uint64_t token, Result<Reply> result) {
@@ -192,6 +218,7 @@ void Broker::on_reply(Ctx& ctx, uint64_t token, Result<Reply> result) {
   if (registered == nullptr) {
     const std::string why = fmt::format("{}: {}", server.address.text(), result ? describe(*result) : result.error().text());
     if (!std::exchange(server.is_failing, true)) ctx.trace.note(NameServerLost{why});
+    server.failure = why;
     server.needs_topics = true;   // it may have been another life of it
     return;
   }

@@ -43,6 +43,7 @@ void Broker::run_pull(Ctx& ctx, PullRequest request, bool is_again) {
     return refuse(ctx, asker, {Code::TopicNotExist, fmt::format("topic '{}' was deleted", request.topic), "", 0});
   if (!asker.is_host && !endpoint_.has_room_for_slices(asker.conn, 1)) return wait_for_room(ctx, std::move(request));
   const Result<std::optional<PullAnswer>> result = pulls_.run(ctx, request, store_.holes());
+  if (!result && result.code() == Errc::StoreDamaged) return refuse(ctx, asker, {Code::SystemError, result.error().detail, fmt::format("{} queues are broken", store_.queues().broken_count()), 0});
   if (!result) return refuse(ctx, asker, {Code::SystemBusy, "too many pulls wait for the disk", result.error().detail, 100});
   if (!result->has_value()) return;   // it has asked the disk for what it needs
   const PullAnswer& found = **result;

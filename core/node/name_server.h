@@ -29,7 +29,7 @@ class NameServer final : public Node, private RequestHandler {
   void on_listening(Ctx& ctx, const Listening& listening);
   void on_told(Ctx& ctx, const Told& told);
   void on_request(Ctx& ctx, const RequestRef& from, const Command& command) override;
-  void on_connection_closed(Ctx&, ConnId) override {}  // a broker lives until it expires, not as long as its connection
+  void on_connection_closed(Ctx&, ConnId conn) override { registry_.on_connection_closed(conn); }  // a broker lives until it expires
 
   // `peer_host` is empty when the host asks.
   Reply answer(Ctx& ctx, const Command& command, std::string_view peer_host, ConnId from);

@@ -58,10 +58,12 @@ Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, st
 
   std::string address = Address{std::string(host), c.port}.text();
   Instance* known = find(c.broker_name, c.broker_id);
+  if (known != nullptr && !is_same_broker(*known, address, from) && is_alive(*known, now) && !MUTANT(RegistryForgetsWhoLives))
+    return refuse_contender(*known, c, std::move(address));
   if (!c.is_complete) {
     const bool is_same = known != nullptr && known->topics_version == c.topics_version && known->address == address;
     SOMETIMES("route: a heartbeat for a table that we do not have", !is_same);
-    if (is_same) known->last_word = now, known->from = std::max(known->from, from);
+    if (is_same) hear(*known, now, from);
     return {reply::Registered{c.topics_version, !is_same}, News::None};
   }
 
@@ -81,11 +83,49 @@ Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, st
                     : instance.topics_version != c.topics_version || instance.address != address ? News::NewTable : News::None;
   if (known == nullptr) ++broker_count_;
   instance.address = std::move(address);
-  instance.last_word = now;
-  instance.from = std::max(instance.from, from);
+  hear(instance, now, from);
   instance.topics_version = c.topics_version;
   set_topics(instance, sorted_once(c.topics));
+  drop_former_ids(broker, c.broker_id, instance.address);
   return {reply::Registered{c.topics_version, false}, news};
+}
+
+// By its address, or by the connection on which it says that it has another now.
+bool Registry::is_same_broker(const Instance& known, std::string_view address, ConnId from) { return known.address == address || known.from == from; }
+
+// A word that was long on its way does not make an older connection the last one.
+void Registry::hear(Instance& instance, Monotonic now, ConnId from) {
+  instance.last_word = now;
+  if (from < instance.from) return;
+  instance.from = from;
+  instance.is_connected = true;
+}
+
+Registry::Outcome Registry::refuse_contender(Instance& known, const command::RegisterBroker& c, std::string address) const {
+  SOMETIMES("route: two brokers with one name and id", true);
+  Outcome out = refused(Code::NoPermission, fmt::format("another broker is registered as {} with id {}: each needs a brokerName or a brokerId of its own", c.broker_name, c.broker_id),
+                        fmt::format("{} is alive, {} is refused", known.address, address), 1000);
+  if (known.contender == address) out.news = News::None;
+  known.contender = std::move(address);
+  return out;
+}
+
+void Registry::drop_former_ids(Broker& broker, BrokerId but, std::string_view address) {
+  for (auto it = broker.instances.begin(); it != broker.instances.end();) {
+    const auto instance = it++;
+    if (instance->first == but || instance->second.address != address) continue;
+    set_topics(instance->second, {});
+    broker.instances.erase(instance);
+    --broker_count_;
+  }
+}
+
+void Registry::on_connection_closed(ConnId conn) {
+  for (auto& [name, broker] : brokers_) {
+    for (auto& [id, instance] : broker.instances) {
+      if (instance.from == conn) instance.is_connected = false;
+    }
+  }
 }
 
 void Registry::set_topics(Instance& instance, std::vector<TopicConfig> topics) {
@@ -114,6 +154,7 @@ bool Registry::unregister_broker(const command::UnregisterBroker& c, ConnId from
   const bool is_late = from < instance->second.from;
   SOMETIMES("route: a broker's goodbye comes after its next registration", is_late);
   if (is_late && !MUTANT(RegistryTakesLateGoodbye)) return false;
+  if (instance->second.is_connected && from > instance->second.from && instance->second.from != ConnId{}) return false;  // of one that was refused this name
   remove(broker, instance);
   return true;
 }

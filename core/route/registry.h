@@ -5,6 +5,9 @@
 //
 //   unknown --registers with topics--> alive --heartbeat of the same version--> alive --silence of `expiry`, or unregisters--> unknown
 //
+// One name and id is one broker. A second one that claims them from another address is refused while the first is alive: heard within
+// `expiry`, and its connection still there. One address is one id of a name: what had it before goes.
+//
 // Full is a refusal: SYSTEM_BUSY.
 
 #include <cstdint>
@@ -37,12 +40,14 @@ class Registry {
   explicit Registry(RegistryLimits limits = {}) : limits_(limits) {}
 
   // `peer_host`: where the registration came from, used when the broker names no host. Answers Registered, with needs_topics when this
-  // was a heartbeat for a table or an address that we do not know; else a refusal: INVALID_PARAMETER, SYSTEM_BUSY.
-  // `from`: the connection that it came on.
+  // was a heartbeat for a table or an address that we do not know; else a refusal: INVALID_PARAMETER, NO_PERMISSION, SYSTEM_BUSY.
+  // `from`: the connection that it came on. A refusal is news once, however often the same broker tries again.
   Outcome register_broker(const command::RegisterBroker& c, std::string_view peer_host, Monotonic now, ConnId from = {});
   // False when nobody of that name and id was there, or was heard of on a younger connection: the goodbye of a broker's former life may
   // come when the present one is known already.
   bool unregister_broker(const command::UnregisterBroker& c, ConnId from = {});
+  // Who was last heard on it may have moved: its name is free for another address.
+  void on_connection_closed(ConnId conn);
   // Takes out everybody whose last word is at least `expiry` old, and names them.
   std::vector<Gone> expire(Monotonic now);
   // When expire() will next find somebody; never() when there is nobody.
@@ -61,12 +66,19 @@ class Registry {
     std::string address;                  // "host:port"
     Monotonic last_word;
     ConnId from;                          // the youngest connection that it was heard on
+    bool is_connected = true;             // `from` is open
+    std::string contender;                // address of the broker that was last refused this name and id
     uint64_t topics_version = 0;
     std::vector<TopicConfig> topics;      // by name, each once
   };
   struct Broker { std::string cluster; std::map<BrokerId, Instance> instances; };
 
   Instance* find(std::string_view broker_name, BrokerId id);
+  static void hear(Instance& instance, Monotonic now, ConnId from);
+  static bool is_same_broker(const Instance& known, std::string_view address, ConnId from);
+  bool is_alive(const Instance& instance, Monotonic now) const { return instance.is_connected && now < instance.last_word + limits_.expiry; }
+  Outcome refuse_contender(Instance& known, const command::RegisterBroker& c, std::string address) const;
+  void drop_former_ids(Broker& broker, BrokerId but, std::string_view address);
   void set_topics(Instance& instance, std::vector<TopicConfig> topics);
   void remove(std::map<std::string, Broker, std::less<>>::iterator broker, std::map<BrokerId, Instance>::iterator instance);
 

@@ -203,6 +203,17 @@ uint64_t ConsumeQueues::file_bytes() const { return impl_->options.file_bytes; }
 size_t ConsumeQueues::pending_count() const { return impl_->pending_count; }
 size_t ConsumeQueues::queue_count() const { return impl_->queues.size(); }
 size_t ConsumeQueues::broken_count() const { return impl_->broken; }
+bool ConsumeQueues::is_damaged_on_disk() const { return impl_->is_damaged_on_disk; }
+
+void ConsumeQueues::report_damage(Ctx& ctx, std::string_view topic, QueueId queue, QueueOffset offset) {
+  QueueState* q = impl_->find(topic, queue.value());
+  if (q == nullptr || offset.value() >= q->stored) return;
+  impl_->is_damaged_on_disk = true;
+  if (q->is_damaged) return;
+  q->is_damaged = true;
+  ++impl_->broken;
+  ctx.trace.note(QueueEntryDamaged{q->id, offset.value(), *q->topic});
+}
 
 void ConsumeQueues::for_each(const std::function<void(std::string_view, QueueId, QueueRange)>& visit) const {
   for (const auto& [topic, list] : impl_->topics)

@@ -85,6 +85,9 @@ class ConsumeQueues : public Derived {
   // Appends up to `count` entries from `from` on to `out`. True: done (possibly fewer, at the end of the queue or of a file). False:
   // the file is cold; it is being fetched and take_ready() will name `token`.
   bool read(Ctx& ctx, std::string_view topic, QueueId queue, QueueOffset from, EntryCount count, uint64_t token, std::vector<QueueEntry>& out);
+  // A reader found that the entry at `offset` cannot be right. Told once a queue; is_damaged_on_disk() from then on.
+  void report_damage(Ctx& ctx, std::string_view topic, QueueId queue, QueueOffset offset);
+  bool is_damaged_on_disk() const;                  // the next start must build the queues again
   std::vector<uint64_t> take_ready();
   std::vector<Arrival> take_arrivals();             // queues that grew since the last call, each once
 

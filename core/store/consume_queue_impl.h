@@ -119,6 +119,7 @@ struct ConsumeQueues::Impl {
   void pump_load(Ctx& ctx);
   void advance_load(Ctx& ctx, QueueState& q);
   bool step_load(Ctx& ctx, QueueState& q, LoadJob& job);   // false: waits, or done
+  bool judge_head(Ctx& ctx, QueueState& q, LoadJob& job);
   bool clear_behind(LoadJob& job, int64_t min, int64_t end);
   bool step_clear(Ctx& ctx, QueueState& q, LoadJob& job);  // the same
   void lose_load(Ctx& ctx, QueueState& q, uint64_t start);
@@ -143,6 +144,7 @@ struct ConsumeQueues::Impl {
   std::vector<FileKey> removals_stalled;         // failed: asked again with the next retry
   size_t removals_out = 0, working = 0, waiting_reads = 0, pending_count = 0, broken = 0;
   bool expects_gaps = false;              // the log is damaged
+  bool is_damaged_on_disk = false;        // an entry that cannot be right was met
   uint64_t entries = 0;                          // Σ (max - min)
   std::vector<uint64_t> ready;
   std::optional<Error> blocked;
@@ -181,6 +183,14 @@ struct QueueUnreadable {
   int64_t from;
   std::string_view topic;
   auto values() const { return std::array{static_cast<uint64_t>(queue), static_cast<uint64_t>(from)}; }
+  std::string_view text() const { return topic; }
+};
+struct QueueEntryDamaged {
+  FULMAR_EVENT(QueueEntryDamaged, Error, "queue {} is damaged at offset {} and gives nothing from there on; the next start builds the queues again: {}");
+  int32_t queue;
+  int64_t offset;
+  std::string_view topic;
+  auto values() const { return std::array{static_cast<uint64_t>(queue), static_cast<uint64_t>(offset)}; }
   std::string_view text() const { return topic; }
 };
 struct QueuesRebuilt {

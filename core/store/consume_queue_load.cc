@@ -204,7 +204,7 @@ bool ConsumeQueues::Impl::step_load(Ctx& ctx, QueueState& q, LoadJob& job) {
       return true;
     }
     case Phase::FindMin: {
-      if (is_search_done) return clear_behind(job, job.low, job.end);
+      if (is_search_done) return judge_head(ctx, q, job);
       // Most queues begin with their first entry.
       const int64_t middle = job.low == job.first ? job.first : job.low + (job.high - job.low) / 2;
       if (probe(ctx, q, middle, entry) != Probe::Ready) return false;
@@ -215,6 +215,20 @@ bool ConsumeQueues::Impl::step_load(Ctx& ctx, QueueState& q, LoadJob& job) {
     case Phase::ClearBehind: return step_clear(ctx, q, job);
   }
   return false;
+}
+
+// Below its end a queue holds nothing but true entries: one that cannot be true where it begins is damage that no search has met.
+bool ConsumeQueues::Impl::judge_head(Ctx& ctx, QueueState& q, LoadJob& job) {
+  QueueEntry entry;
+  if (job.low < job.end && !MUTANT(QueueHeadNotJudged)) {
+    if (probe(ctx, q, job.low, entry) != Probe::Ready) return false;
+    if (!is_plausible(entry)) {
+      SOMETIMES("store: a queue begins with an entry that cannot be true", true);
+      ctx.trace.note(QueueEntryDamaged{q.id, job.low, *q.topic});
+      must_rebuild = true;
+    }
+  }
+  return clear_behind(job, job.low, job.end);
 }
 
 bool ConsumeQueues::Impl::clear_behind(LoadJob& job, int64_t min, int64_t end) {

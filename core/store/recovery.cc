@@ -71,7 +71,10 @@ void Recovery::enter(Ctx& ctx, Stage stage) {
   ctx.out.step_again();
 }
 
-void Recovery::refuse(Ctx& ctx, Errc code, std::string sentence) { ctx.out.halt(code, std::move(sentence)); }
+void Recovery::refuse(Ctx& ctx, Errc code, std::string sentence) {
+  if (code == Errc::DiskFull) sentence += fmt::format("; the disk under {} is full: free some room there, or choose another place (storePathRootDir, --store)", root_);
+  ctx.out.halt(code, std::move(sentence));
+}
 
 void Recovery::report_rot(Ctx& ctx, Range hole, std::string_view why) { ctx.trace.note(RotFoundEvent{hole.begin, hole.end, why}); }
 

@@ -27,6 +27,8 @@ struct RecoveredEvent {
 std::optional<QueueTableState> Recovery::usable_table(PhysicalOffset derived, bool is_known) {
   std::optional<QueueTableState> table = store_.queue_table_.take_found();
   if (!table || !is_known) return {};
+  // An earlier life met an entry that cannot be right, and left a count that no store has: the queues are to be built again.
+  if (store_.checkpoint_.found()->queue_entries == UINT64_MAX) return {};
   const bool is_of_this_log = table->log_begin == store_.watermarks_.begin;
   const bool is_exact = table->covers == derived;
   const bool is_sync = store_.config_.flush_disk_type == FlushDiskType::Sync;

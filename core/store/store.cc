@@ -10,6 +10,8 @@ namespace fulmar {
 
 namespace {
 
+constexpr Duration kStopPatience = Duration::seconds(2);   // with a full disk
+
 struct StoreStateEvent {
   FULMAR_EVENT(StoreState, Info, "store is {} ({})");
   uint64_t state;
@@ -205,6 +207,7 @@ std::vector<std::pair<std::string, std::string>> Store::status(const Moment&) co
   out.emplace_back("consumeQueueEntries", number(queues_.entry_count()));
   out.emplace_back("indexEntries", number(index_.entry_count()));
   out.emplace_back("topics", number(meta_.topic_count()));
+  out.emplace_back("brokenQueues", number(queues_.broken_count()));
   out.emplace_back("isDiskFull", is_disk_refusing_ || log_.files().blocked() != nullptr ? "true" : "false");
   out.emplace_back("commitLogDisk", measured_disk(space_, config_.disk_refuse_percent, config_.disk_free_bytes_min));
   return out;
@@ -396,7 +399,8 @@ CheckpointState Store::checkpoint_state(bool is_clean) const {
   s.flushed = watermarks_.flushed;
   s.append_limit = is_clean ? watermarks_.flushed : watermarks_.flushed + ByteCount(config_.async_unflushed_bytes_max);
   s.derived = durable_round_.covers;
-  s.queue_entries = durable_round_.queue_entries;
+  // A count that no store can have: the next start builds the queues again.
+  s.queue_entries = queues_.is_damaged_on_disk() ? UINT64_MAX : durable_round_.queue_entries;
   s.index_entries = durable_round_.index_entries;
   s.newest_stamp = s.physic_msg = s.logics_msg = s.index_msg = log_.newest_stamp();
   s.log_begin = watermarks_.begin;
@@ -454,6 +458,7 @@ void Store::begin_stop(Ctx& ctx) {
   // A store that is not open yet, or must not be written, has nothing to persist: its files are as good as the crash left them.
   if (state_ != State::Serving) return enter(ctx, State::Stopped);
   enter(ctx, State::Draining);
+  drained_by_ = ctx.now.monotonic + kStopPatience;
   ctx.out.step_again();
 }
 
@@ -461,11 +466,14 @@ void Store::pump_stop(Ctx& ctx) {
   const bool is_drained = watermarks_.flushed == watermarks_.appended && watermarks_.dispatched == watermarks_.appended && !round_ &&
                           durable_round_.covers == watermarks_.dispatched && flusher_.is_idle() && index_.is_settled();
   if (!is_drained && !is_clean_written_) {
-    // Room may appear on a disk; a name that is taken, or a directory that nobody may write, will not change while we wait.
+    // Room may appear on a disk, for a moment's patience; a name that is taken, or a directory that nobody may write, will not change while we wait.
     for (const Error* why : {queues_.blocked(), index_.blocked()}) {
       if (why == nullptr || watermarks_.flushed < watermarks_.appended) continue;
-      if (why->code != Errc::Exists && why->code != Errc::NotPermitted && why->code != Errc::ReadOnly && why->code != Errc::NotFound) continue;
-      return ctx.out.halt(why->code, "stopped without writing all queues and the index, the next start builds them from the log: " + why->detail);
+      const bool is_hopeless = why->code == Errc::Exists || why->code == Errc::NotPermitted || why->code == Errc::ReadOnly || why->code == Errc::NotFound;
+      if (!is_hopeless && ctx.now.monotonic < drained_by_) continue;
+      SOMETIMES("store: a stop does not wait for room on the disk", !is_hopeless);
+      // Stopping, whatever the cause: everything acknowledged is durable in the log, and nobody is refused for want of room.
+      return ctx.out.halt(Errc::Stopping, "stopped without writing all queues and the index, the next start builds them from the log: " + why->detail);
     }
     return;
   }

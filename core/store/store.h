@@ -119,6 +119,7 @@ class Store : private MetaLog {
   uint64_t raw_free_ = 0;                   // as measured, our own reserve not counted
   bool is_export_written_ = false, is_clean_written_ = false, is_abort_asked_ = false, is_abort_removed_ = false;
   Monotonic armed_ = Monotonic::never();
+  Monotonic drained_by_;                    // Draining: a full disk is waited for until then
 };
 
 }  // namespace fulmar

@@ -35,7 +35,7 @@ TEST_F(ForwarderTest, ABrokerThatAFreshRouteDoesNotNameIsRefused) {
   kit.pass(0);
   kit.route("t", {{"a", 1}});
   EXPECT_EQ(kit.told().size(), 1u);
-  EXPECT_EQ(kit.last_refusal().cause, "broker b is not registered");
+  EXPECT_EQ(kit.last_refusal().cause, "could not connect: broker b is not registered");
 }
 
 TEST_F(ForwarderTest, MissingTopicsAndSilenceHaveTheirOwnWords) {
@@ -82,6 +82,56 @@ TEST_F(ForwarderTest, TopicsAreCreatedOnEveryMasterKnown) {
   EXPECT_NE(kit.last_refusal().measured.find("b SYSTEM_BUSY"), std::string::npos) << kit.last_refusal().measured;
   kit.pass(200);
   EXPECT_EQ(kit.asked(), Lines{"ns1:9876 route t"});  // it changed
+}
+
+TEST_F(ForwarderTest, ADeletionThatSomeBrokersMissedNamesBoth) {
+  const auto know_brokers = [&] {
+    kit.route("t", {{"a", 1}, {"b", 1}});
+    for (const std::string_view topic : {kAutoCreateTopic, kMetaTopic, kDefaultClusterTopic}) kit.no_route(topic);
+    kit.asked();
+  };
+  ask(1, command::DeleteTopic{.topic = "t"});
+  know_brokers();
+  kit.answer("a:10911 DeleteTopic", reply::Ok{});
+  kit.answer("b:10911 DeleteTopic", Errc::Refused);
+  EXPECT_EQ(kit.told().size(), 1u);
+  EXPECT_FALSE(is_outcome_unknown(kit.last_refusal()));
+  EXPECT_FALSE(is_not_connected(kit.last_refusal()));
+  EXPECT_EQ(kit.last_refusal().measured, "b Refused; done by a");
+}
+
+TEST_F(ForwarderTest, ABrokerThatNeverHadTheTopicDoesNotFailItsDeletion) {
+  for (const bool has_one : {true, false}) {
+    ClientKit fresh;
+    fresh.forwarder.forward(fresh.ctx, CallId(1), command::DeleteTopic{.topic = "t"});
+    fresh.route("t", {{"a", 1}});
+    fresh.route(kAutoCreateTopic, {{"a", 1}, {"b", 1}});
+    for (const std::string_view topic : {kMetaTopic, kDefaultClusterTopic}) fresh.no_route(topic);
+    fresh.asked();
+    if (has_one) fresh.answer("a:10911 DeleteTopic", reply::Ok{});
+    else fresh.answer("a:10911 DeleteTopic", ClientKit::refusal(Code::TopicNotExist));
+    fresh.answer("b:10911 DeleteTopic", ClientKit::refusal(Code::TopicNotExist));
+    const Lines told = fresh.told();
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(told[0].starts_with("1: Ok"), has_one) << told[0];
+  }
+}
+
+TEST_F(ForwarderTest, NobodyToAskIsToldApartFromNoAnswer) {
+  ask(1, command::GetStatus{});
+  for (const std::string_view topic : {kAutoCreateTopic, kMetaTopic, kDefaultClusterTopic}) kit.no_route(topic);
+  EXPECT_EQ(kit.told().size(), 1u);
+  EXPECT_TRUE(is_not_connected(kit.last_refusal())) << kit.last_refusal().cause;
+  kit.pass(5000);
+  for (const Errc why : {Errc::Refused, Errc::TimedOut}) {
+    ask(2, queue("a"));
+    kit.pass(0);
+    if (why == Errc::Refused) kit.route("t", {{"a", 1}});
+    kit.asked();
+    kit.answer("a:10911 queue t q0", why);
+    EXPECT_EQ(kit.told().size(), 1u);
+    EXPECT_EQ(is_not_connected(kit.last_refusal()), why == Errc::Refused) << kit.last_refusal().cause;
+  }
 }
 
 TEST_F(ForwarderTest, AnOldRouteDoesNotSayWhereATopicIsMade) {

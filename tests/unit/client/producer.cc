@@ -196,6 +196,28 @@ TEST_F(ProducerTest, AQueueThatAFreshRouteDeniesIsRefusedAtOnce) {
   EXPECT_EQ(kit.last_refusal().code, Code::InvalidParameter);
 }
 
+TEST_F(ProducerTest, AQueueThatNoBrokerHasIsRefusedAtOnce) {
+  send("t", 9);
+  kit.route("t", {{"a", 2}, {"b", 4}});
+  ASSERT_EQ(kit.told().size(), 1u);
+  EXPECT_EQ(kit.last_refusal().code, Code::InvalidParameter);
+  EXPECT_EQ(kit.last_refusal().cause, "topic t has no queue 9");
+  EXPECT_EQ(kit.last_refusal().measured, "queue 9, write queues 4");
+  EXPECT_EQ(kit.last_refusal().retry_after_ms, 0u);
+}
+
+TEST_F(ProducerTest, ATopicThatTakesNothingIsRefusedAtOnce) {
+  for (const int32_t queue : {-1, 0}) {
+    kit.pass(5000);
+    send("t", queue);
+    kit.pass(0);
+    kit.route("t", {{"a", 0}, {"b", 0}});
+    ASSERT_EQ(kit.told().size(), 1u);
+    EXPECT_EQ(kit.last_refusal().code, Code::NoPermission);
+    EXPECT_EQ(kit.last_refusal().retry_after_ms, 0u);
+  }
+}
+
 TEST_F(ProducerTest, ABrokerThatIsAwayIsWaitedFor) {
   know("t", {{"b", 1}});
   send("t", 0, "a");

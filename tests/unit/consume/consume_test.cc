@@ -21,6 +21,12 @@ TEST(TagFilter, ParsesWhatClientsWrite) {
   EXPECT_EQ(two.codes, (std::vector<int64_t>{2112, 2598919}));
   EXPECT_TRUE(two.matches(2112));
   EXPECT_FALSE(two.matches(0));
+  for (const char* sql : {"a > 5", "price=3", "a between 1 AND 2", "TAGS is not null", "name in ('x')", "(a)", "x OR y"}) {
+    const auto refused = TagFilter::parse(sql);
+    ASSERT_FALSE(refused) << sql;
+    EXPECT_NE(refused.error().detail.find("SQL92"), std::string::npos) << refused.error().detail;
+  }
+  for (const char* tags : {"android || oracle", "in", "order-made.v2 || and"}) EXPECT_TRUE(TagFilter::parse(tags)) << tags;
   EXPECT_FALSE(TagFilter::parse("||"));
   EXPECT_FALSE(TagFilter::parse(std::string(9000, 'x')));
   std::string many;

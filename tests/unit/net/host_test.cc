@@ -47,6 +47,17 @@ TEST(StoreLock, NamesTheOwner) {
   EXPECT_TRUE(StoreLock::take(store));
 }
 
+TEST(StoreLock, NamesItsOwnerToOthers) {
+  const TemporaryDirectory directory;
+  const std::string store = directory.at("store");
+  EXPECT_FALSE(lock_owner(store));
+  {
+    const auto held = StoreLock::take(store);
+    EXPECT_EQ(lock_owner(store), fmt::format("process {}", ::getpid()));
+  }
+  EXPECT_FALSE(lock_owner(store));
+}
+
 // What a Java broker does: a POSIX lock on byte 0, the word "lock" as content. The kernel knows its pid.
 TEST(StoreLock, IsShutOutByAPosixLock) {
   const TemporaryDirectory directory;

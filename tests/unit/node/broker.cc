@@ -323,6 +323,68 @@ TEST(Broker, ACommitThatAsksForItIsAnsweredWhenFlushed) {
 
 // --- topics ---------------------------------------------------------------------------------------------------------------------------
 
+// Seen on a filled store: garbage in a queue file made pulls pass over messages that stand whole in the log.
+TEST(BrokerPull, StandsBeforeADamagedQueueEntryUntilTheNextStartBuildsItAgain) {
+  BrokerHarness h;
+  ASSERT_TRUE(h.serve());
+  h.create("t");
+  const std::vector<std::string> bodies{"a", "b", "c", "d", "e"};
+  for (const std::string& body : bodies) h.ask(BrokerHarness::message("t", body));
+  h.run_for(Duration::seconds(5));   // a round and its checkpoint
+  h.kill();
+  const std::string path = "store/consumequeue/t/0/00000000000000000000";
+  std::vector<uint8_t> file(h.driver.contents(path).begin(), h.driver.contents(path).end());
+  std::copy(file.begin(), file.begin() + 20, file.begin() + 2 * 20);   // a true entry, of another place
+  h.driver.put(path, file);
+  ASSERT_TRUE(h.serve());
+  mutants::plant(Mutant::PullBelievesItsQueue);
+  EXPECT_EQ(h.read_all("t"), (std::vector<std::string>{"a", "b", "a", "d", "e"}));
+  mutants::plant(Mutant::None);
+  const Reply before = h.ask(BrokerHarness::pull("t", 0));
+  EXPECT_EQ(BrokerHarness::bodies(std::get<reply::Pulled>(before).records), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(std::get<reply::Pulled>(before).next, QueueOffset(2));
+  EXPECT_EQ(h.ask_text(BrokerHarness::pull("t", 2)),
+            "Refusal SYSTEM_ERROR (queue 0 of topic 't' is damaged at offset 2: the next start of the broker builds it again from the log; 1 queues are broken)");
+  EXPECT_TRUE(h.driver.has_event("QueueEntryDamaged"));
+  h.ask(BrokerHarness::message("t", "f"));
+  h.run_for(Duration::seconds(5));
+  h.kill();
+  ASSERT_TRUE(h.serve());
+  EXPECT_TRUE(h.driver.has_event("QueuesRebuilt"));
+  EXPECT_EQ(h.read_all("t"), (std::vector<std::string>{"a", "b", "c", "d", "e", "f"}));
+}
+
+TEST(BrokerStop, DoesNotWaitForRoomOnAFullDisk) {
+  BrokerHarness h;
+  ASSERT_TRUE(h.serve());
+  h.create("t");
+  h.driver.is_disk_full = true;
+  h.ask(BrokerHarness::message("t", "a"));   // the log has room prepared, the queue has no file
+  h.tell(command::Stop{Duration::seconds(60)});
+  const Monotonic begin = h.driver.now.monotonic;
+  h.run_for(Duration::seconds(60));
+  ASSERT_TRUE(h.driver.halted().has_value());
+  EXPECT_LT((h.driver.now.monotonic - begin).ms(), 5000);
+  EXPECT_NE(h.driver.halted()->text().find("the disk is full"), std::string::npos) << h.driver.halted()->text();
+  h.driver.is_disk_full = false;
+  h.kill();
+  ASSERT_TRUE(h.serve());
+  EXPECT_EQ(h.read_all("t"), std::vector<std::string>{"a"});
+}
+
+TEST(BrokerAdmin, ATopicKeepsItsQueuesThatHoldMessages) {
+  BrokerHarness h;
+  ASSERT_TRUE(h.serve());
+  h.create("t", 4);
+  for (const int32_t queue : {1, 3, 3}) h.ask(BrokerHarness::message("t", "x", "", queue));
+  EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 1, 1, 6}),
+            "Refusal INVALID_PARAMETER (with 1 read queues topic 't' would hide messages: make the write queues fewer, and the read queues when those are gone; queue 1 holds 1, queue 3 holds 2)");
+  EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 3, 3, 6}).substr(0, 26), "Refusal INVALID_PARAMETER ");
+  EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 4, 1, 6}), "Ok");   // nothing new comes into the others, and what is there can be read
+  EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 8, 8, 4}), "Ok");
+  EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 4, 4, 6}), "Ok");
+}
+
 TEST(Broker, TopicsSurviveAndOffsetsGoOnAfterDeletion) {
   Harness h;
   ASSERT_TRUE(h.serve());

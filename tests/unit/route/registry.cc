@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/marks.h"
+
 namespace fulmar {
 namespace {
 
@@ -119,6 +121,51 @@ TEST(Registry, AGoodbyeOfAFormerLifeComesTooLate) {
   EXPECT_EQ(r.broker_count(), 1u);
   EXPECT_TRUE(r.unregister_broker(c, ConnId(2)));
   EXPECT_EQ(r.broker_count(), 0u);
+}
+
+TEST(Registry, ASecondBrokerOfOneNameIsRefusedWhileTheFirstLives) {
+  Registry r;
+  command::UnregisterBroker goodbye;
+  goodbye.broker_name = "a";
+  (void)r.register_broker(broker("a", 0, 1, {{"t", 1, 1, 6}}), "h", at_s(0), ConnId(1));
+  for (const bool is_complete : {true, false}) {
+    auto second = broker("a", 0, 2, {{"u", 1, 1, 6}}, 9);
+    second.is_complete = is_complete;
+    const Registry::Outcome outcome = r.register_broker(second, "h", at_s(1), ConnId(2));
+    EXPECT_EQ(describe(outcome.reply),
+              "Refusal NO_PERMISSION (another broker is registered as a with id 0: each needs a brokerName or a brokerId of its own; h:1 is alive, h:2 is refused; retry after 1000 ms)");
+    EXPECT_EQ(outcome.news, is_complete ? Registry::News::Refused : Registry::News::None);  // told once
+  }
+  EXPECT_FALSE(r.unregister_broker(goodbye, ConnId(2)));
+  EXPECT_EQ(spelled(r.route("t")), "c1/a 0=h:1; a:1/1/6 ");
+  mutants::plant(Mutant::RegistryForgetsWhoLives);
+  EXPECT_EQ(r.register_broker(broker("a", 0, 2, {{"t", 2, 2, 6}}), "h", at_s(1), ConnId(2)).news, Registry::News::NewTable);
+  mutants::plant(Mutant::None);
+  EXPECT_EQ(r.register_broker(broker("a", 0, 1, {{"t", 1, 1, 6}}), "h", at_s(1), ConnId(1)).news, Registry::News::Refused);
+  // Silence for the time of expiry frees the name, before anybody has looked.
+  EXPECT_EQ(r.register_broker(broker("a", 0, 1, {{"t", 1, 1, 6}}), "h", at_s(11), ConnId(1)).news, Registry::News::NewTable);
+  EXPECT_EQ(spelled(r.route("t")), "c1/a 0=h:1; a:1/1/6 ");
+}
+
+TEST(Registry, ABrokerMovesWhenItsConnectionIsGoneOrOnIt) {
+  Registry r;
+  (void)r.register_broker(broker("a", 0, 1, {}), "h", at_s(0), ConnId(1));
+  EXPECT_EQ(r.register_broker(broker("a", 0, 7, {}), "h", at_s(1), ConnId(1)).news, Registry::News::NewTable);
+  r.on_connection_closed(ConnId(1));
+  EXPECT_EQ(r.register_broker(broker("a", 0, 2, {}), "h", at_s(1), ConnId(2)).news, Registry::News::NewTable);
+  EXPECT_EQ(r.register_broker(broker("a", 0, 1, {}), "h", at_s(1), ConnId(3)).news, Registry::News::Refused);
+  (void)r.register_broker(heartbeat("a", 0, 2), "h", at_s(2), ConnId(4));  // it dialled anew before we noticed
+  r.on_connection_closed(ConnId(2));
+  EXPECT_EQ(r.register_broker(broker("a", 0, 1, {}), "h", at_s(2), ConnId(3)).news, Registry::News::None);
+}
+
+TEST(Registry, OneAddressIsOneIdOfAName) {
+  Registry r;
+  (void)r.register_broker(broker("a", 1, 1, {{"t", 1, 1, 6}}), "h", at_s(0), ConnId(1));
+  (void)r.register_broker(broker("a", 2, 2, {}), "h", at_s(0), ConnId(2));
+  (void)r.register_broker(broker("a", 0, 1, {{"t", 1, 1, 6}}), "h", at_s(1), ConnId(3));
+  EXPECT_EQ(spelled(r.route("t")), "c1/a 0=h:1 2=h:2; a:1/1/6 ");
+  EXPECT_EQ(r.broker_count(), 2u);
 }
 
 TEST(Registry, FullIsARefusal) {

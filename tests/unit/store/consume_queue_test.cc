@@ -175,6 +175,26 @@ TEST(ConsumeQueues, FindsItsFirstLiveEntryAcrossFiles) {
   }
 }
 
+TEST(ConsumeQueues, AHeadThatCannotBeTrueIsBuiltAgain) {
+  for (const bool is_broken : {false, true}) {
+    QueueWorld world(Seed{3});
+    world.load();
+    for (int i = 0; i < 20; ++i) world.append("t", 0);
+    world.dispatch();
+    world.round();
+    world.driver.crash({1, 1});
+    const std::string path = world.path("t", 0, 0);
+    std::vector<uint8_t> bytes(world.driver.contents(path).begin(), world.driver.contents(path).end());
+    std::fill(bytes.begin(), bytes.begin() + 2 * kQueueEntryBytes, uint8_t{0x5A});
+    world.driver.put(path, bytes);
+    Planted planted(is_broken ? Mutant::QueueHeadNotJudged : Mutant::None);
+    world.restart();
+    EXPECT_EQ(world.queues->needs_rebuild(), !is_broken);
+    world.dispatch();
+    EXPECT_EQ(world.difference(20).empty(), !is_broken);
+  }
+}
+
 TEST(ConsumeQueues, WaitsForRoomAndGoesOn) {
   QueueWorld world(Seed{4});
   world.load();
