@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "cmd/common/usage.h"
 #include "report.h"
 #include "verbs.h"
 
@@ -19,7 +20,7 @@ int fail_usage(const std::string& sentence) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Runs Fulmar in a simulated world that breaks everything, and judges what it does.");
+  CLI::App app("Runs Fulmar in a simulated world that breaks everything, and judges what it does.", "fulmar-sim");
   app.set_version_flag("--version", std::string("fulmar-sim " FULMAR_VERSION " (" FULMAR_REVISION ")"));
   app.require_subcommand(1);
 
@@ -73,11 +74,7 @@ int main(int argc, char** argv) {
   mutants_app->add_flag("--short", mutants.is_short, "only the remembered seeds; bugs without one are listed and fail nothing");
   mutants_app->add_flag("--json", mutants.is_json);
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kDone : kWrongUsage;
-  }
+  if (const auto over = fulmar::cmd::parse_command_line(app, argc, argv, [](const std::string& sentence) { fail_usage(sentence); })) return *over;
   if (run_app->parsed()) return run_verb(run);
   if (replay_app->parsed()) return replay_verb(replay);
   if (swarm_app->parsed()) {

@@ -133,7 +133,7 @@ void ClientHost::on_tell(CallId call, Reply reply) {
 
 void ClientHost::stop() {
   if (!thread_.joinable()) return;
-  driver_->request_stop(CallId(0), Duration::seconds(5));
+  driver_->request_stop(CallId(0), Duration::seconds(2));
   thread_.join();
 }
 

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <set>
 
+#include "cmd/fulmar/brokers.h"
 #include "cmd/fulmar/client_host.h"
 #include "cmd/fulmar/program.h"
 #include "cmd/fulmar/records.h"
@@ -20,6 +23,7 @@ namespace fulmar::cmd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr int64_t kEndLimitMs = 2000;   // a broker that is away keeps nobody
 
 // A subscription whose batches are handled on the caller's thread and acknowledged one by one.
 class Subscription {
@@ -58,7 +62,7 @@ class Subscription {
   }
   // Commits what was consumed; then no callback comes any more.
   void end() {
-    client_.call([id = id_] { return Command(command::Unsubscribe{id}); });
+    client_.call([id = id_] { return Command(command::Unsubscribe{id}); }, kEndLimitMs);
     client_.forget(id_);
   }
 
@@ -94,13 +98,20 @@ void print_record(const ConsumeOptions& options, const RecordView& record) {
 }
 
 int run_consume(const ConsumeOptions& options) {
+  std::atomic<bool> is_stopped = false, is_following = false;
+  net::StopSignals signals([&](int signal) {
+    if (!is_following) std::_Exit(128 + signal);   // there is nothing to commit yet
+    is_stopped = true;
+  });
   ClientHost client(options.name_servers);
   if (std::string why; !client.is_reachable(why)) return complain(kNotConnected, why);
   const Reply route = client.call([topic = options.topic] { return Command(command::QueryRoute{topic}); });
-  if (const auto* refusal = std::get_if<Refusal>(&route); refusal != nullptr && refusal->code == Code::TopicNotExist)
-    complain(kDone, fmt::format("there is no topic {} yet; waiting for it", options.topic));
-  std::atomic<bool> is_stopped = false;
-  net::StopSignals signals([&](int) { is_stopped = true; });
+  if (const auto* refusal = std::get_if<Refusal>(&route); refusal != nullptr && refusal->code == Code::TopicNotExist) {
+    std::vector<BrokerPlace> brokers;
+    if (find_brokers(client, options.name_servers, brokers) == kDone) complain(kDone, fmt::format("there is no topic {} yet; waiting for it", options.topic));
+    else complain(kDone, "waiting for a broker");
+  }
+  is_following = true;
   Subscription subscription(client, options.group, options.topic, options.subscription, options.from == "last");
   uint64_t received = 0;
   int status = kDone;
@@ -202,7 +213,7 @@ int run_try(const TryOptions& options) {
 }  // namespace
 
 void add_consume(CLI::App& app, Run& run) {
-  CLI::App* verb = app.add_subcommand("consume", "follow a topic for a group and print its messages; stops at ^C");
+  CLI::App* verb = app.add_subcommand("consume", "follow a topic for a group and print its messages; ^C commits what was printed and ends, exit 0");
   auto options = std::make_shared<ConsumeOptions>();
   verb->add_option("topic", options->topic, "topic")->required();
   verb->add_option("-g,--group", options->group, "consumer group; its progress is kept by the broker")->required();

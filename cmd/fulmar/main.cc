@@ -11,8 +11,12 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iostream>
 
+#include "cmd/common/shell_help.h"
+#include "cmd/common/usage.h"
 #include "cmd/fulmar/program.h"
+#include "core/client/caller.h"
 #include "net/host.h"
 
 namespace fulmar::cmd {
@@ -48,7 +52,16 @@ int complain(int status, const Refusal& refusal) {
   std::string line = fmt::format("{}: {}", to_string(refusal.code), refusal.cause);
   if (!refusal.measured.empty()) line += " (" + refusal.measured + ")";
   if (refusal.retry_after_ms != 0) line += fmt::format("; try again in {} ms", refusal.retry_after_ms);
-  return complain(status, line);
+  return complain(status == kFailed && is_not_connected(refusal) ? int{kNotConnected} : status, line);
+}
+
+bool is_confirmed(bool is_yes, std::string_view question) {
+  if (is_yes) return true;
+  std::fputs(fmt::format("{} [y/N] ", question).c_str(), stderr);
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (isatty(STDIN_FILENO) != 1) std::fputs("\n", stderr);   // nobody has typed it
+  return answer == "y" || answer == "yes";
 }
 
 Result<std::string> read_text(const std::string& path) {
@@ -105,6 +118,25 @@ std::string json_text(std::string_view text) {
   return out + '"';
 }
 
+void add_shell_help(CLI::App& app, Run& run) {
+  CLI::App* completion = app.add_subcommand("completion", "print the completion script of a shell: source <(fulmar completion bash)");
+  auto shell = std::make_shared<std::string>();
+  completion->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->callback([shell, &app, &run] {
+    run = [shell, &app] {
+      say_text(*shell == "bash" ? bash_completion(app) : *shell == "zsh" ? zsh_completion(app) : fish_completion(app));
+      return int{kDone};
+    };
+  });
+  CLI::App* man = app.add_subcommand("man", "print the manual page: fulmar man | man -l -");
+  man->callback([&app, &run] {
+    run = [&app] {
+      say_text(manual_page(app, std::string("fulmar ") + FULMAR_VERSION));
+      return int{kDone};
+    };
+  });
+}
+
 namespace {
 
 int run_program(int argc, char** argv) {
@@ -121,23 +153,14 @@ int run_program(int argc, char** argv) {
   add_consume(app, run);
   add_topic(app, run);
   add_message(app, run);
+  add_cluster(app, run);
   add_status(app, run);
   add_store(app, run);
   add_config(app, run);
-  const std::string_view first = argc > 1 ? argv[1] : "-";
-  std::string verbs;
-  bool is_known = first.starts_with('-');
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    is_known = is_known || verb->get_name() == first;
-    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
-  }
-  if (!is_known) return complain(kUsage, fmt::format("there is no verb '{}'; there are: {}", first, verbs));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);  // prints help, version or what is wrong
-    return status == 0 ? kDone : kUsage;
-  }
+  add_bench(app, run);
+  add_doctor(app, run);
+  add_shell_help(app, run);
+  if (const auto over = parse_command_line(app, argc, argv, [](const std::string& sentence) { complain(kUsage, sentence); })) return *over;
   return run ? run() : kUsage;
 }
 

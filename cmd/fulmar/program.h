@@ -28,7 +28,10 @@ void excuse_output();
 
 // Prints "fulmar: <sentence>" to stderr, on one line, and gives back `status`.
 int complain(int status, std::string_view sentence);
+// The same of a refusal; instead of kFailed kNotConnected when nobody was there to refuse.
 int complain(int status, const Refusal& refusal);
+// Asks on stderr unless `is_yes`; anything but y or yes, also the end of stdin, is a no.
+bool is_confirmed(bool is_yes, std::string_view question);
 // The whole of a file that a person writes, at most 1 MiB; a pipe will do. The sentence names the path.
 Result<std::string> read_text(const std::string& path);
 // A JSON string literal, quotes included. What is not UTF-8 becomes U+FFFD.
@@ -44,8 +47,13 @@ void add_send(CLI::App& app, Run& run);
 void add_consume(CLI::App& app, Run& run);
 void add_topic(CLI::App& app, Run& run);
 void add_message(CLI::App& app, Run& run);
+void add_cluster(CLI::App& app, Run& run);
 void add_status(CLI::App& app, Run& run);
+void add_bench(CLI::App& app, Run& run);
+void add_doctor(CLI::App& app, Run& run);
 void add_store(CLI::App& app, Run& run);
+void add_store_changes(CLI::App* store, Run& run);   // repair, rebuild, export
 void add_config(CLI::App& app, Run& run);
+void add_shell_help(CLI::App& app, Run& run);
 
 }  // namespace fulmar::cmd

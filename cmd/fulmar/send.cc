@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <thread>
 
+#include "cmd/fulmar/brokers.h"
 #include "cmd/fulmar/client_host.h"
 #include "cmd/fulmar/program.h"
 #include "cmd/fulmar/records.h"
@@ -85,6 +87,11 @@ class Account {
       }
     }
     changed_.notify_all();
+  }
+  bool has_no_topic() {
+    const std::lock_guard lock(mutex_);
+    const auto* refusal = std::get_if<Refusal>(&last_failure_);
+    return acked_ == 0 && refusal != nullptr && refusal->code == Code::TopicNotExist;
   }
   void interrupt() {
     const std::lock_guard lock(mutex_);
@@ -180,15 +187,18 @@ int run_send(const SendOptions& options) {
     if (split == std::string::npos) return complain(kUsage, fmt::format("--property {}: want name=value", pair));
     if (Result<void> ok = add(pair.substr(0, split), pair.substr(split + 1)); !ok) return complain(kUsage, ok.error().detail);
   }
+  std::atomic<Account*> telling = nullptr;
+  net::StopSignals signals([&telling](int signal) {   // ^C: whoever waits for a line is not woken, so the account is told from here
+    if (Account* account = telling.load()) account->interrupt();
+    std::_Exit(128 + signal);
+  });
   Account account(options);
   if (account.is_ack_log_broken()) return complain(kFailed, fmt::format("cannot write {}", options.ack_log));
+  telling = &account;
+  const std::shared_ptr<void> forget_it(nullptr, [&telling](void*) { telling = nullptr; });   // before the account goes
   ClientHost client(options.name_servers);
   if (std::string why; !client.is_reachable(why)) return complain(kNotConnected, why);
 
-  net::StopSignals signals([&account](int) {   // ^C: whoever waits for a line is not woken, so the account is told from here
-    account.interrupt();
-    std::_Exit(kFailed);
-  });
   bool is_stuck = false;
   const Account::Post post = [&client, &account](const OutgoingPtr& message) {
     client.post(
@@ -230,14 +240,17 @@ int run_send(const SendOptions& options) {
   }
   if (options.bodies.empty() && options.files.empty()) send_lines(std::cin);
   if (!account.wait_for_all(post) || is_stuck) complain(kFailed, fmt::format("nothing was acknowledged for {} ms", options.ack_timeout_ms));
+  // A topic that nobody knows may only mean that no broker is there: that is another sentence.
+  std::vector<BrokerPlace> brokers;
+  const bool is_nobody_there = account.has_no_topic() && find_brokers(client, options.name_servers, brokers) == kNotConnected;
   client.stop();
-  return account.finish();
+  return is_nobody_there ? int{kNotConnected} : account.finish();
 }
 
 }  // namespace
 
 void add_send(CLI::App& app, Run& run) {
-  CLI::App* verb = app.add_subcommand("send", "send messages: bodies from arguments, files or stdin (a line a message, empty lines left out)");
+  CLI::App* verb = app.add_subcommand("send", "send messages: bodies from arguments, files or stdin (a line a message, empty lines left out); ^C tells what was acknowledged, exit 130");
   auto options = std::make_shared<SendOptions>();
   verb->add_option("topic", options->topic, "topic")->required();
   verb->add_option("bodies", options->bodies, "message bodies");

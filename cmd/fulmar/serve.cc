@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
-#include <cstdlib>
 #include <mutex>
-#include <sstream>
 
 #include "cmd/fulmar/program.h"
 #include "cmd/fulmar/served_node.h"
-#include "core/model/config.h"
+#include "cmd/fulmar/server_config.h"
 
 namespace fulmar::cmd {
 
@@ -19,12 +16,6 @@ namespace {
 
 constexpr int64_t kStopSeconds = 30;
 constexpr int64_t kStartLimitMs = 600'000;  // a recovery may be long; signals end it at any time
-
-struct ServeOptions {
-  std::string config_file, listen, name_servers, store, log_level = "info";
-  std::vector<std::string> sets;
-  bool is_json = false;
-};
 
 Level level_of(const std::string& name) {
   if (name == "debug") return Level::Debug;
@@ -36,7 +27,7 @@ Level level_of(const std::string& name) {
 // Ends when a signal comes or any of the nodes ends. Made before any other thread.
 class Ending {
  public:
-  Ending() : signals_([this](int) { end(true); }) {}
+  Ending() : signals_([this](int) { end(true); }, [] { complain(kDone, "SIGHUP: there is nothing to read again; the configuration is read at start, the log goes to stderr"); }) {}
   void end(bool by_signal) {
     {
       const std::lock_guard lock(mutex_);
@@ -61,68 +52,19 @@ class Ending {
   net::StopSignals signals_;
 };
 
-// Properties and where each line came from: a file, then --set.
-struct Properties {
-  std::string text, file;
-  int file_lines = 0;
-  std::string place(int line) const { return line <= file_lines ? fmt::format("{}, line {}: ", file, line) : "--set "; }
-};
-
-Result<Properties> read_properties(const std::string& file, const std::vector<std::string>& sets) {
-  Properties out;
-  if (!file.empty()) {
-    FULMAR_TRY(out.text, read_text(file));
-    out.text += '\n';
-    out.file = file;
-    out.file_lines = static_cast<int>(std::count(out.text.begin(), out.text.end(), '\n'));
-  }
-  for (const std::string& set : sets) {
-    if (set.find('\n') != std::string::npos) return Error(Errc::InvalidArgument, "--set: one key=value each, without a line break");
-    out.text += set + '\n';
-  }
-  return out;
-}
-
-// What is ignored is a notice; everything else is wrong and told line by line. False: something is wrong.
-bool show_notes(const Properties& properties, const std::vector<ConfigNote>& notes) {
-  constexpr int kShownMax = 10;
-  int wrong = 0;
-  for (const ConfigNote& note : notes) {
-    const bool is_wrong = note.kind != ConfigNote::Kind::Ignored;
-    if (is_wrong && ++wrong > kShownMax) continue;
-    complain(0, fmt::format("{}{}: {}{}", properties.place(note.line), note.key.substr(0, 256), is_wrong ? "" : "ignored: ", note.sentence.substr(0, 512)));
-  }
-  if (wrong > kShownMax) complain(0, fmt::format("{} more lines are wrong", wrong - kShownMax));
-  return wrong == 0;
-}
-
-// Options of the command line are not lines of a file: they must survive being written as such and obey the same bounds.
-template <class Config>
-Result<void> check_whole(const Config& config, Result<Config> (*parse)(std::string_view, std::vector<ConfigNote>*)) {
-  std::vector<ConfigNote> notes;
-  const Result<Config> again = parse(serialise(config), &notes);
-  if (!again) return Error(Errc::InvalidArgument, notes.empty() ? again.error().detail : fmt::format("{}: {}", notes.front().key.substr(0, 256), notes.front().sentence.substr(0, 512)));
-  if (!(*again == config)) return Error(Errc::InvalidArgument, "a host or path on the command line begins or ends with a blank, or has a line break in it");
-  return {};
-}
-
-Result<void> apply_listen(const std::string& listen, std::string& host, uint16_t& port) {
-  const size_t colon = listen.rfind(':');
-  const std::string digits = colon == std::string::npos ? listen : listen.substr(colon + 1);
-  char* end = nullptr;
-  const unsigned long value = std::strtoul(digits.c_str(), &end, 10);
-  if (digits.empty() || *end != 0 || value > 65535) return Error(Errc::InvalidArgument, fmt::format("--listen {}: want HOST:PORT with a port of 0 to 65535", listen));
-  if (colon != std::string::npos) {
-    host = listen.substr(0, colon);
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  }
-  port = static_cast<uint16_t>(value);
-  return {};
+// Cause and what to do.
+std::string store_failure(const std::string& store, const Error& error) {
+  const char* fix = error.code == Errc::DiskFull ? "; free some room there, or choose another place (--store, --dir)"
+                    : error.code == Errc::NotPermitted ? "; start as the owner of that directory, or choose another place (--store, --dir)"
+                    : error.code == Errc::ReadOnly ? "; mount that file system for writing, or choose another place (--store, --dir)"
+                    : error.code == Errc::Locked ? "; stop that one, or choose another place (--store, --dir)" : "";
+  return fmt::format("cannot use the store {}: {}{}", store, error.detail.empty() ? error.text() : error.detail, fix);
 }
 
 std::string start_failure(const char* what, const net::Outcome& outcome) {
   if (outcome.kind != net::Outcome::Kind::Halted) return fmt::format("the {} stopped before it served", what);
-  return fmt::format("the {} cannot start: {}", what, outcome.error.detail.empty() ? outcome.error.text() : outcome.error.detail);
+  const bool is_port = outcome.error.detail.starts_with("cannot listen");
+  return fmt::format("the {} cannot start: {}{}", what, outcome.error.detail.empty() ? outcome.error.text() : outcome.error.detail, is_port ? "; another address: --listen HOST:PORT (dev: --port, --namesrv-port). `fulmar doctor` says who has it" : "");
 }
 
 // Waits for the end and stops the nodes in order; 0 when all of them stopped cleanly.
@@ -139,14 +81,8 @@ int stop_all(Ending& ending, std::vector<ServedNode*> nodes) {
 }
 
 int run_name_server(const ServeOptions& options) {
-  const Result<Properties> properties = read_properties(options.config_file, options.sets);
-  if (!properties) return complain(kUsage, properties.error().detail);
-  std::vector<ConfigNote> notes;
-  Result<NameServerConfig> config = parse_name_server_config(properties->text, &notes);
-  if (!show_notes(*properties, notes)) return kUsage;
-  if (!options.listen.empty())
-    if (Result<void> ok = apply_listen(options.listen, config->listen_host, config->listen_port); !ok) return complain(kUsage, ok.error().detail);
-  if (const auto whole = check_whole(*config, &parse_name_server_config); !whole) return complain(kUsage, whole.error().detail);
+  const std::optional<NameServerConfig> config = read_name_server_config(options);
+  if (!config) return kUsage;
   if (const auto enough = net::check_descriptors_for_serving(); !enough) return complain(kFailed, enough.error().detail);
   Ending ending;
   ServedNode node("namesrv", NodeKind::NameServer, serialise(*config), level_of(options.log_level), "NameServerListening", "NameServerListening");
@@ -160,23 +96,11 @@ int run_name_server(const ServeOptions& options) {
 }
 
 int run_broker(const ServeOptions& options) {
-  const Result<Properties> properties = read_properties(options.config_file, options.sets);
-  if (!properties) return complain(kUsage, properties.error().detail);
-  std::vector<ConfigNote> notes;
-  Result<BrokerConfig> config = parse_broker_config(properties->text, &notes);
-  if (!show_notes(*properties, notes)) return kUsage;
-  if (!options.listen.empty())
-    if (Result<void> ok = apply_listen(options.listen, config->listen_host, config->listen_port); !ok) return complain(kUsage, ok.error().detail);
-  if (!options.store.empty()) config->store_path = options.store;
-  if (!options.name_servers.empty()) {
-    config->name_servers.clear();
-    std::stringstream list(options.name_servers);
-    for (std::string one; std::getline(list, one, ';');) if (!one.empty()) config->name_servers.push_back(one);
-  }
-  if (const auto whole = check_whole(*config, &parse_broker_config); !whole) return complain(kUsage, whole.error().detail);
+  const std::optional<BrokerConfig> config = read_broker_config(options);
+  if (!config) return kUsage;
   if (const auto enough = net::check_descriptors_for_serving(); !enough) return complain(kFailed, enough.error().detail);
   Result<net::StoreLock> lock = net::StoreLock::take(config->store_path);
-  if (!lock) return complain(kFailed, fmt::format("cannot use the store {}: {}", config->store_path, lock.error().detail.empty() ? lock.error().text() : lock.error().detail));
+  if (!lock) return complain(kFailed, store_failure(config->store_path, lock.error()));
   Ending ending;
   ServedNode node("broker", NodeKind::Broker, serialise(*config), level_of(options.log_level), "BrokerListening", "BrokerServing");
   node.set_on_end([&] { ending.end(false); });
@@ -192,37 +116,12 @@ int run_broker(const ServeOptions& options) {
   return stop_all(ending, {&node});
 }
 
-const std::string kDevDefaults = "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\n";
-
-struct DevOptions {
-  std::string dir, log_level = "warning";
-  uint16_t port = 10911, name_server_port = 9876;
-  std::vector<std::string> sets;
-  bool is_json = false;
-};
-
-std::string default_dev_directory() {
-  const char* data = std::getenv("XDG_DATA_HOME");
-  if (data != nullptr && *data != 0) return std::string(data) + "/fulmar/dev";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr && *home != 0 ? home : ".") + "/.local/share/fulmar/dev";
-}
-
-int run_dev(DevOptions options) {
-  if (options.dir.empty()) options.dir = default_dev_directory();
-  const Result<Properties> properties = read_properties("", options.sets);
-  if (!properties) return complain(kUsage, properties.error().detail);
-  std::vector<ConfigNote> notes;
-  (void)parse_broker_config(properties->text, &notes);
-  if (!show_notes(*properties, notes)) return kUsage;
-  Result<BrokerConfig> config = parse_broker_config(kDevDefaults + properties->text, nullptr);
-  if (!config) return complain(kUsage, config.error().detail);
-  config->store_path = options.dir + "/broker";
-  config->listen_port = options.port;
-  if (const auto whole = check_whole(*config, &parse_broker_config); !whole) return complain(kUsage, whole.error().detail);
+int run_dev(const DevOptions& options) {
+  std::optional<BrokerConfig> config = read_dev_config(options);
+  if (!config) return kUsage;
   if (const auto enough = net::check_descriptors_for_serving(); !enough) return complain(kFailed, enough.error().detail);
   Result<net::StoreLock> lock = net::StoreLock::take(config->store_path);
-  if (!lock) return complain(kFailed, fmt::format("cannot use {}: {}", config->store_path, lock.error().detail.empty() ? lock.error().text() : lock.error().detail));
+  if (!lock) return complain(kFailed, store_failure(config->store_path, lock.error()));
 
   Ending ending;
   const Level least = level_of(options.log_level);
@@ -244,7 +143,7 @@ int run_dev(DevOptions options) {
   }
   const bool is_sync = config->flush_disk_type == FlushDiskType::Sync;
   if (options.is_json) {
-    say("{{\"role\":\"dev\",\"namesrvPort\":{},\"port\":{},\"dir\":{},\"flushDiskType\":\"{}\"}}\n", name_server.port(), broker.port(), json_text(options.dir),
+    say("{{\"role\":\"dev\",\"namesrvPort\":{},\"port\":{},\"dir\":{},\"flushDiskType\":\"{}\"}}\n", name_server.port(), broker.port(), json_text(dev_directory(options)),
                is_sync ? "SYNC_FLUSH" : "ASYNC_FLUSH");
   } else {
     say("fulmar dev is ready\n  name server  127.0.0.1:{}\n  broker       127.0.0.1:{}\n  store        {}\n  durability   {}\n\nNext, in another terminal:  fulmar try{}\n", name_server.port(),
@@ -256,9 +155,7 @@ int run_dev(DevOptions options) {
 }
 
 void add_common(CLI::App* verb, const std::shared_ptr<ServeOptions>& options) {
-  verb->add_option("-c,--config", options->config_file, "properties file (RocketMQ's keys)");
-  verb->add_option("--listen", options->listen, "HOST:PORT to listen on; port 0 takes a free one");
-  verb->add_option("--set", options->sets, "key=value, over the file; may be repeated");
+  add_serve_options(verb, *options);
   verb->add_option("--log", options->log_level, "least level of the log on stderr")->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   verb->add_flag("--json", options->is_json, "print the ready line as JSON");
 }

@@ -1,4 +1,4 @@
-// fulmar store verify / dump: offline reading of a store directory, also one written by Apache RocketMQ. Nothing is changed.
+// fulmar store verify / dump (repair, rebuild, export: store_change.cc): offline reading of a store directory, also one written by Apache RocketMQ. Nothing is changed.
 
 #include <fmt/format.h>
 
@@ -76,7 +76,12 @@ LogWalk walk_log(const StoreFiles& store) {
     } else {
       const char* why = parsed.kind == RecordKind::Nothing ? "zeros" : parsed.kind == RecordKind::Filler ? "filler length" : parsed.why;
       const std::optional<uint64_t> good = next_good(store, at + 1, store.limit());
-      if (at < flushed || (good && *good < flushed)) {
+      if (!store.checkpoint && good) {
+        // Records of earlier life stand behind a torn tail, and behind damage: without the flushed offset nobody can tell which it is.
+        walk.faults.push_back(fmt::format("no record at {} ({}), and good ones from {} on: damage or a torn tail, which cannot be told without the checkpoint of this store. "
+                                          "A start may cut the log there; bring the checkpoint back, or keep a copy of the directory first",
+                                          at, why, *good));
+      } else if (at < flushed || (good && *good < flushed)) {
         walk.faults.push_back(fmt::format("log damaged at {} ({}), the next good record is at {}", at, why, good ? fmt::format("{}", *good) : "none"));
         if (good) {
           at = *good;
@@ -85,7 +90,7 @@ LogWalk walk_log(const StoreFiles& store) {
       } else if (good) {
         walk.notes.push_back(fmt::format("torn tail: the log ends at {} ({}), records behind it up to {} were never known to be flushed; a start cuts them", at, why, store.limit()));
       } else if (parsed.kind != RecordKind::Nothing) {
-        walk.notes.push_back(fmt::format("torn tail: the log ends at {} ({}); a start cuts it", at, why));
+        walk.notes.push_back(fmt::format("torn tail: the log ends at {} ({}); a start cuts it{}", at, why, store.checkpoint ? "" : ". Without a checkpoint it may also be damage of the last record"));
       }
       break;
     }
@@ -211,6 +216,7 @@ void add_store(CLI::App& app, Run& run) {
   check->add_option("directory", options->root, "store directory (storePathRootDir)")->required();
   check->add_flag("--json", options->is_json, "JSON");
   check->callback([options, &run] { run = [options] { return verify(*options); }; });
+  add_store_changes(noun, run);
   CLI::App* show = noun->add_subcommand("dump", "print the records of the commit log, or the entries of the queues");
   show->add_option("directory", options->root, "store directory (storePathRootDir)")->required();
   show->add_option("--from", options->from, "physical offset of a record to begin at");

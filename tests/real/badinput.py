@@ -12,6 +12,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 sys.dont_write_bytecode = True
+import badinput_cli
 import badinput_start
 import badinput_wire
 from harness import SMALL, TIME_FACTOR, Failure, Server, Witness, clean_up, expect, run
@@ -82,7 +83,7 @@ def wire_cases():
 
 def start_cases():
     """Each has its own store; a few at a time."""
-    cases = [c for c in badinput_start.CASES if wanted in c[0] or not wanted]
+    cases = [c for c in badinput_start.CASES + badinput_cli.CASES if wanted in c[0] or not wanted]
     with ThreadPoolExecutor(max_workers=3) as pool:
         for verdict in pool.map(lambda c: judge(c[0], c[1]), cases):
             account(verdict)

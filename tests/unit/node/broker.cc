@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/mutants.h"
 #include "tests/unit/node/broker_harness.h"
 
 namespace fulmar::testing {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/marks.h"
+#include "core/base/mutants.h"
 
 namespace fulmar {
 namespace {
