@@ -9,7 +9,13 @@
 
 namespace fulmar::cmd {
 
-struct BrokerPlace { std::string cluster, name; BrokerId id; Address address; };
+struct BrokerPlace {
+  std::string cluster, name;
+  BrokerId id;
+  Address address;
+  std::string version;          // empty when the name server does not tell
+  bool is_writable = true;      // false: producers are not sent there (wipe-write)
+};
 
 // Every broker that is registered, by cluster, name and id. kNotConnected when no name server answers or none knows a broker: told.
 int find_brokers(ClientHost& client, const std::string& name_servers, std::vector<BrokerPlace>& out);

@@ -1,4 +1,4 @@
-// fulmar cluster list, status: who is there, and what each says about itself.
+// fulmar cluster list, status, broker status / config / wipe-write / add-write: who is there, what each says, what may change while it runs.
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@ namespace fulmar::cmd {
 namespace {
 
 struct ClusterOptions {
-  std::string name_servers, broker;
-  bool is_json = false;
+  std::string name_servers, broker, key, value;
+  bool is_json = false, is_yes = false, is_dry_run = false;
 };
 
 int list_cluster(const ClusterOptions& o) {
@@ -31,10 +31,10 @@ int list_cluster(const ClusterOptions& o) {
     const reply::Status none;
     const reply::Status& values = said != nullptr ? *said : none;
     const auto value = [&values](std::string_view name) { return std::string(status_value(values, name)); };
-    const std::string state = said != nullptr ? value("brokerState") : "no answer";
+    const std::string state = said == nullptr ? "no answer" : broker.is_writable ? value("brokerState") : "no writes";
     if (o.is_json)
-      say("{{\"cluster\":{},\"broker\":{},\"brokerId\":{},\"address\":{},\"state\":{},\"topics\":{},\"messagesTaken\":{},\"messagesGiven\":{},\"disk\":{}}}\n", json_text(broker.cluster), json_text(broker.name), broker.id,
-          json_text(broker.address.text()), json_text(state), json_text(value("topics")), json_text(value("msgPutTotalTodayNow")), json_text(value("msgGetTotalTodayNow")), json_text(value("commitLogDisk")));
+      say("{{\"cluster\":{},\"broker\":{},\"brokerId\":{},\"address\":{},\"state\":{},\"version\":{},\"writable\":{},\"topics\":{},\"messagesTaken\":{},\"messagesGiven\":{},\"disk\":{}}}\n", json_text(broker.cluster), json_text(broker.name), broker.id,
+          json_text(broker.address.text()), json_text(state), json_text(broker.version), broker.is_writable, json_text(value("topics")), json_text(value("msgPutTotalTodayNow")), json_text(value("msgGetTotalTodayNow")), json_text(value("commitLogDisk")));
     else
       say("{:<20} {:<20} {:>4} {:<22} {:<11} {:>7} {:>14} {:>14}  {}\n", broker.cluster, broker.name, broker.id, broker.address.text(), state, value("topics"), value("msgPutTotalTodayNow"), value("msgGetTotalTodayNow"),
           value("commitLogDisk").substr(0, value("commitLogDisk").find(';')));
@@ -64,10 +64,7 @@ int find_server(const ClusterOptions& o, Address& out) {
   return complain(kFailed, fmt::format("there is no broker '{}'; there are: {}", o.broker, names));
 }
 
-int show_status(const ClusterOptions& o) {
-  Address address;
-  if (const int status = find_server(o, address); status != kDone) return status;
-  const Result<Reply> reply = ask_server(address, command::GetStatus{});
+int show_values(const ClusterOptions& o, const Result<Reply>& reply) {
   if (!reply) return complain(kNotConnected, reply.error().detail);
   if (const auto* refusal = std::get_if<Refusal>(&*reply)) return complain(kFailed, *refusal);
   const auto* status = std::get_if<reply::Status>(&*reply);
@@ -81,25 +78,97 @@ int show_status(const ClusterOptions& o) {
   return kDone;
 }
 
+int show_status(const ClusterOptions& o) {
+  Address address;
+  if (const int status = find_server(o, address); status != kDone) return status;
+  return show_values(o, ask_server(address, command::GetStatus{}));
+}
+
+int show_config(const ClusterOptions& o) {
+  Address address;
+  if (const int status = find_server(o, address); status != kDone) return status;
+  return show_values(o, ask_server(address, command::GetConfig{}));
+}
+
+int set_config(const ClusterOptions& o) {
+  Address address;
+  if (const int status = find_server(o, address); status != kDone) return status;
+  if (o.is_dry_run) {
+    say("would set {}={} at {} until it stops\n", o.key, o.value, address.text());
+    return kDone;
+  }
+  const Result<Reply> reply = ask_server(address, command::UpdateConfig{o.key, o.value});
+  if (!reply) return complain(kNotConnected, reply.error().detail);
+  if (const auto* refusal = std::get_if<Refusal>(&*reply)) return complain(kFailed, *refusal);
+  say("{}={} at {} until it stops; its configuration file is yours to change\n", o.key, o.value, address.text());
+  return kDone;
+}
+
+// Every name server is told.
+int change_writes(const ClusterOptions& o, bool is_writable) {
+  if (o.is_dry_run) {
+    say("would {} broker {}\n", is_writable ? "let producers come again to" : "send producers elsewhere than to", o.broker);
+    return kDone;
+  }
+  if (!is_writable && !is_confirmed(o.is_yes, fmt::format("Send producers elsewhere than to broker {}?", o.broker))) return complain(kFailed, "not changed");
+  ClientHost client(o.name_servers);
+  if (std::string why; !client.is_reachable(why)) return complain(kNotConnected, why);
+  const Reply reply = client.call([&o, is_writable] { return is_writable ? Command(command::AddWritePerm{o.broker}) : Command(command::WipeWritePerm{o.broker}); });
+  client.stop();
+  if (const auto* refusal = std::get_if<Refusal>(&reply)) return complain(kFailed, *refusal);
+  const auto* changed = std::get_if<reply::TopicsChanged>(&reply);
+  if (changed == nullptr) return complain(kFailed, "unexpected answer: " + describe(reply));
+  if (o.is_json) say("{{\"broker\":{},\"writable\":{},\"topics\":{}}}\n", json_text(o.broker), is_writable, changed->count);
+  else say("broker {}: producers {} ({} topics)\n", o.broker, is_writable ? "come again" : "are sent elsewhere", changed->count);
+  return kDone;
+}
+
+int wipe_write(const ClusterOptions& o) { return change_writes(o, false); }
+int add_write(const ClusterOptions& o) { return change_writes(o, true); }
+
+CLI::App* add_verb(CLI::App* noun, const char* name, const char* text, const std::shared_ptr<ClusterOptions>& options, int (*body)(const ClusterOptions&), Run& run) {
+  CLI::App* verb = noun->add_subcommand(name, text);
+  verb->add_flag("--json", options->is_json, "JSON");
+  add_name_servers_option(verb, options->name_servers);
+  verb->callback([options, verb, body, &run] { if (verb->get_subcommands().empty()) run = [options, body] { return body(*options); }; });
+  return verb;
+}
+
 }  // namespace
 
 void add_cluster(CLI::App& app, Run& run) {
   CLI::App* noun = app.add_subcommand("cluster", "the brokers that the name servers know");
   noun->require_subcommand(1);
   auto options = std::make_shared<ClusterOptions>();
-  CLI::App* list = noun->add_subcommand("list", "every broker: where it lives, its state, what it took and gave, its disk; exit 1 when one does not answer");
-  list->add_flag("--json", options->is_json, "one JSON object a line");
-  add_name_servers_option(list, options->name_servers);
-  list->callback([options, &run] { run = [options] { return list_cluster(*options); }; });
+  add_verb(noun, "list", "every broker: where it lives, its state, what it took and gave, its disk; exit 1 when one does not answer", options, list_cluster, run);
 }
 
+namespace {
+constexpr const char* kServerText = "a broker by its name, or any server as HOST:PORT; default: the first broker known";
+}  // namespace
+
 void add_status(CLI::App& app, Run& run) {
-  CLI::App* verb = app.add_subcommand("status", "what a server says about itself");
   auto options = std::make_shared<ClusterOptions>();
-  verb->add_option("server", options->broker, "a broker by its name, or any server as HOST:PORT; default: the first broker known");
-  verb->add_flag("--json", options->is_json, "one JSON object");
-  add_name_servers_option(verb, options->name_servers);
-  verb->callback([options, &run] { run = [options] { return show_status(*options); }; });
+  add_verb(&app, "status", "what a server says about itself", options, show_status, run)->add_option("server", options->broker, kServerText);
+}
+
+void add_broker_verbs(CLI::App* broker, Run& run) {
+  auto options = std::make_shared<ClusterOptions>();
+  add_verb(broker, "status", "what a running broker says about itself", options, show_status, run)->add_option("server", options->broker, kServerText);
+  CLI::App* config = add_verb(broker, "config", "the configuration that a running broker has", options, show_config, run);
+  config->add_option("--broker", options->broker, kServerText);
+  CLI::App* set = add_verb(config, "set", "change a key of a running broker until it stops", options, set_config, run);
+  set->add_option("key", options->key, "one that may change while it runs: what may, a refusal says")->required();
+  set->add_option("value", options->value, "its new value")->required();
+  set->add_option("--broker", options->broker, kServerText);
+  set->add_flag("--dry-run", options->is_dry_run, "say what would happen");
+  CLI::App* wipe = add_verb(broker, "wipe-write", "send producers elsewhere, until add-write or a restart of the name servers; consumers go on", options, wipe_write, run);
+  wipe->add_option("name", options->broker, "brokerName")->required();
+  wipe->add_flag("--dry-run", options->is_dry_run, "say what would happen");
+  wipe->add_flag("--yes", options->is_yes, "do not ask");
+  CLI::App* add = add_verb(broker, "add-write", "let producers come again", options, add_write, run);
+  add->add_option("name", options->broker, "brokerName")->required();
+  add->add_flag("--dry-run", options->is_dry_run, "say what would happen");
 }
 
 }  // namespace fulmar::cmd

@@ -49,6 +49,7 @@ void add_topic(CLI::App& app, Run& run);
 void add_message(CLI::App& app, Run& run);
 void add_cluster(CLI::App& app, Run& run);
 void add_status(CLI::App& app, Run& run);
+void add_broker_verbs(CLI::App* broker, Run& run);   // status, config, wipe-write, add-write of a running one
 void add_bench(CLI::App& app, Run& run);
 void add_doctor(CLI::App& app, Run& run);
 void add_store(CLI::App& app, Run& run);

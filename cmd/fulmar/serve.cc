@@ -170,12 +170,13 @@ void add_name_server(CLI::App& app, Run& run) {
 }
 
 void add_broker(CLI::App& app, Run& run) {
-  CLI::App* verb = app.add_subcommand("broker", "run a broker");
+  CLI::App* verb = app.add_subcommand("broker", "run a broker; with a verb: ask or change one that runs");
   auto options = std::make_shared<ServeOptions>();
   add_common(verb, options);
   verb->add_option("-n,--namesrv", options->name_servers, "name servers, host:port joined by ';'");
   verb->add_option("--store", options->store, "store directory (storePathRootDir)");
-  verb->callback([options, &run] { run = [options] { return run_broker(*options); }; });
+  add_broker_verbs(verb, run);
+  verb->callback([options, verb, &run] { if (verb->get_subcommands().empty()) run = [options] { return run_broker(*options); }; });
 }
 
 void add_dev(CLI::App& app, Run& run) {

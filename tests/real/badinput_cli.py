@@ -248,8 +248,8 @@ def verify_without_checkpoint():
     with open(log, 'r+b') as f:
         f.seek(30_000)
         f.write(b'\xff' * 100)
-    ended = run('store', 'verify', server.store, status=1)
-    expect('cannot be told without the checkpoint' in ended.out, ended.out)
+    ended = run('store', 'verify', server.store)
+    expect(ended.status == 1 and 'cannot be told without the checkpoint' in ended.out, f'{ended.status} {ended.out}')
     expect('would cut the log at' in run('store', 'repair', server.store, '--dry-run', status=0).out, 'dry run')
     run('store', 'repair', server.store, status=1, words=['not repaired'])
     run('store', 'repair', server.store, '--yes', status=0)

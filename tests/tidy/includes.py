@@ -26,8 +26,9 @@ KNOWS = {folder: {folder} | {'core/' + name for name in names} for folder, names
 ALL_CORE = {'core/' + name for name in CORE}
 KNOWS['sim'] = ALL_CORE | {'sim'}
 KNOWS['net'] = ALL_CORE | {'net'}
-KNOWS['cmd/fulmar'] = ALL_CORE | {'net', 'cmd/fulmar'}
-KNOWS['cmd/fulmar-sim'] = ALL_CORE | {'sim', 'cmd/fulmar-sim'}
+KNOWS['cmd/common'] = {'core/base', 'cmd/common'}
+KNOWS['cmd/fulmar'] = ALL_CORE | {'net', 'cmd/common', 'cmd/fulmar'}
+KNOWS['cmd/fulmar-sim'] = ALL_CORE | {'sim', 'cmd/common', 'cmd/fulmar-sim'}
 
 # Standard headers that core/ and sim/ may include. A list of what is allowed: a new header is looked at once, and then added here.
 STANDARD = set('''algorithm array bit cctype charconv climits compare concepts cstddef cstdint cstdio cstdlib cstring deque functional initializer_list
