@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the seed corpora of fuzz/record.cc and fuzz/recovery.cc. The records are made here from the format's definition (store.md 2.1), not
+"""Writes the seed corpora of fuzz/record.cc, fuzz/recovery.cc and fuzz/compression.cc. The records are made here from the format's definition (store.md 2.1), not
 by our encoder, so that each of the two checks the other. Inputs that a fuzzer found keep their names, which begin with 'found_'.
 
-    python3 fuzz/seeds.py      writes fuzz/corpus/record/* and fuzz/corpus/recovery/*
+    python3 fuzz/seeds.py      writes fuzz/corpus/record/*, fuzz/corpus/recovery/* and fuzz/corpus/compression/*
 """
 import pathlib
 import struct
@@ -155,8 +155,35 @@ def recoveries():
     }
 
 
+def bodies():
+    words = b"".join(b"word-%d " % (i * i % 41) for i in range(900))
+    packed = zlib.compress(words, 5)
+    lz4_block = b"\x1fa\x01\x00" + b"\xff" * 3 + b"\x10" + b"\x50aaaaa"
+    lz4 = bytes.fromhex("04224d186040") + b"\x82" + struct.pack("<I", len(lz4_block)) + lz4_block + struct.pack("<I", 0)
+    zstd_raw = bytes.fromhex("28b52ffd") + bytes([0x20, 5]) + struct.pack("<I", 5 << 3 | 1)[:3] + b"hello"
+    zstd_rle = bytes.fromhex("28b52ffd") + bytes([0xA0]) + struct.pack("<I", 100_000) + struct.pack("<I", 100_000 << 3 | 2 | 1)[:3] + b"x"
+    zstd_window = bytes.fromhex("28b52ffd") + bytes([0x00, 0xFF]) + struct.pack("<I", 5 << 3 | 1)[:3] + b"hello"
+    return {
+        "zlib": bytes([0, 20]) + packed,
+        "zlib_typed": bytes([3, 20]) + packed,
+        "zlib_too_large": bytes([0, 8]) + packed,
+        "zlib_cut": bytes([0, 20]) + packed[: len(packed) // 2],
+        "zlib_behind": bytes([0, 20]) + packed + b"x",
+        "zlib_bomb": bytes([0, 16]) + zlib.compress(bytes(1 << 20), 9),
+        "zlib_stored": bytes([0, 20]) + zlib.compress(words, 0),
+        "lz4": bytes([1, 20]) + lz4,
+        "lz4_lies": bytes([1, 20]) + packed,
+        "zstd_raw": bytes([2, 20]) + zstd_raw,
+        "zstd_rle": bytes([2, 20]) + zstd_rle,
+        "zstd_rle_too_large": bytes([2, 10]) + zstd_rle,
+        "zstd_window": bytes([2, 20]) + zstd_window,
+        "unknown": bytes([4, 20]) + packed,
+        "plain": bytes([5, 1]) + words[:5000],
+    }
+
+
 def main():
-    for folder, files in (("record", records()), ("recovery", recoveries())):
+    for folder, files in (("record", records()), ("recovery", recoveries()), ("compression", bodies())):
         directory = CORPUS / folder
         directory.mkdir(parents=True, exist_ok=True)
         for old in directory.iterdir():

@@ -162,6 +162,7 @@ std::vector<Court::Item> Court::read(std::string_view reader, const QueueKey& qu
     Item item{seen.queue_offset, static_cast<uint64_t>(outcome.record.physical), authentic_.read(seen), keys_of(outcome.record), outcome.record.stored_ms};
     if (item.id) {
       order_.read(seen, *item.id);
+      places_.read(seen, *ledger_.find(*item.id));
       stability_.read(seen, *item.id);
     }
     items.push_back(std::move(item));

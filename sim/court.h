@@ -19,6 +19,7 @@
 #include "sim/oracles/o1a_truth_at_ack.h"
 #include "sim/oracles/o22_answers.h"
 #include "sim/oracles/o2_authentic.h"
+#include "sim/oracles/o3_places.h"
 #include "sim/oracles/o3_queue_order.h"
 #include "sim/oracles/o4_at_least_once.h"
 #include "sim/oracles/o5_read_stability.h"
@@ -130,6 +131,7 @@ class Court final : public WorldObserver, private Verdicts {
   TruthAtAck truth_{*this};
   Authentic authentic_{ledger_, *this};
   QueueOrder order_{*this};
+  Places places_{*this};
   AtLeastOnce groups_{*this};
   ReadStability stability_{*this};
   CommittedOffsets offsets_{*this};

@@ -47,7 +47,7 @@ void fill_body(const SentMessage& message, std::vector<uint8_t>& into) {
   if (head_bytes > 0) std::memcpy(into.data(), head, head_bytes);
   uint64_t word = mix64(message.id.high, message.id.low);
   for (size_t at = head_bytes; at < into.size(); at += 8) {
-    word = mix64(word);
+    if (!message.is_compressible) word = mix64(word);
     uint8_t bytes[8];
     store_be(bytes, word);
     std::memcpy(into.data() + at, bytes, std::min<size_t>(8, into.size() - at));
@@ -55,7 +55,8 @@ void fill_body(const SentMessage& message, std::vector<uint8_t>& into) {
 }
 
 uint64_t stored_bytes(const SentMessage& message) {
-  uint64_t bytes = 91 + message.topic.size() + message.body_bytes + message.properties.size();
+  const uint64_t body_bytes = message.compressed_bytes != 0 ? message.compressed_bytes : message.body_bytes;
+  uint64_t bytes = 91 + message.topic.size() + body_bytes + message.properties.size();
   if (!message.has_crc) return bytes;
   if (!message.properties.empty() && message.properties.back() != 2) ++bytes;
   return bytes + 20;

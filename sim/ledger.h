@@ -44,6 +44,10 @@ struct SentMessage {
   int64_t born_ms = 0;
   uint32_t body_bytes = 0;
   bool is_batched = false;
+  bool is_compressible = false;                                 // its body repeats itself
+  uint32_t compressed_bytes = 0;                                // of the body as its client sends it; 0: as it is
+  bool is_one_way = false;
+  std::string sharding_key;
   int64_t asked_ns = 0, answered_ns = 0;                        // world time
   Fate fate = Fate::Pending;
   bool may_vanish = false;                                      // its topic was deleted after it was sent

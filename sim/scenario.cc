@@ -60,6 +60,8 @@ Scenario plain_scenario(Seed seed, const BrokerGeometry& geometry) {
   client.name_servers = {"namesrv:9876"};
   client.client_id = "client-1";
   client.route_refresh_ms = 5'000;
+  client.compress_over_bytes = 64;
+  client.compress_type = static_cast<CompressionType>(seed.value % 3);
   s.nodes.push_back({"client-1", NodeKind::Client, 2, serialise(client)});
   return s;
 }

@@ -36,6 +36,8 @@ struct WorkloadPlan {
   uint32_t key_pool = 24, tag_pool = 3;
   Ratio keyed{2, 3}, tagged{2, 3}, long_properties{1, 64};
   Ratio picks_queue{1, 3};
+  Ratio compressible{1, 5}, one_way{1, 12}, sharded{1, 4};   // of the messages sent one by one; a sharded one picks no queue
+  uint32_t shard_pool = 5;
   Duration think_max = Duration::milliseconds(50);   // of a consumer, per batch
   bool is_created_by_sending = false;    // topics are not created first
   bool has_bound_lengths = false;        // long properties are about as long as a record takes, with and without its checksum

@@ -84,6 +84,8 @@ class Maker {
       client.name_servers = {"namesrv:9876"};
       client.client_id = "client-2";
       client.route_refresh_ms = 5'000;
+      client.compress_over_bytes = 200;
+      client.compress_type = static_cast<CompressionType>(seed_.value / 3 % 3);
       s.nodes.push_back({"client-2", NodeKind::Client, static_cast<uint32_t>(s.hosts.size()), serialise(client)});
       s.hosts.push_back({"client-2", {}, plain});
     }

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "core/client/caller.h"
+#include "core/client/compression.h"
+#include "core/client/producer.h"
 #include "core/store/record.h"
 
 namespace fulmar::sim {
@@ -25,7 +27,7 @@ Workload::Workload(World& world, Court& court, const Scenario& scenario) : world
   CHECK(!clients_.empty());
   for (uint32_t i = 0; i < plan_.topics; ++i) topics_.push_back(fmt::format("topic-{}", i));
   const Seed seed = scenario.seed;
-  for (uint32_t i = 0; i < plan_.producers; ++i) producers_.push_back({i, clients_[i % clients_.size()], KeyedStream(seed, load_domain(0), i)});
+  for (uint32_t i = 0; i < plan_.producers; ++i) producers_.push_back({i, clients_[i % clients_.size()], KeyedStream(seed, load_domain(0), i), KeyedStream(seed, load_domain(11), i)});
   for (uint32_t i = 0; i < plan_.groups; ++i) {
     Group group{fmt::format("group-{}", i), topics_[i % topics_.size()], "*", {}, clients_[i % clients_.size()], {}, false, KeyedStream(seed, load_domain(1), i), KeyedStream(seed, load_domain(9), i)};
     if (plan_.tag_pool > 1 && group.draws.chance({1, 3})) {
@@ -38,7 +40,7 @@ Workload::Workload(World& world, Court& court, const Scenario& scenario) : world
   for (size_t i = 0; i < scenario.nodes.size(); ++i) {
     if (!scenario.nodes[i].is_raw) continue;
     const auto number = static_cast<uint32_t>(producers_.size() + peers_.size());
-    peers_.push_back({number, NodeId(static_cast<uint32_t>(i)), KeyedStream(seed, load_domain(10), number)});
+    peers_.push_back({number, NodeId(static_cast<uint32_t>(i)), KeyedStream(seed, load_domain(10), number), KeyedStream(seed, load_domain(12), number)});
   }
   CHECK(plan_.deletions == 0 || plan_.topics > 1, "the last topic comes and goes, the others stay");
   for (uint32_t i = 0; i < plan_.committers; ++i) committers_.push_back({fmt::format("committer-{}", i), clients_[i % clients_.size()], KeyedStream(seed, load_domain(2), i), {}});
@@ -205,11 +207,34 @@ SentMessage Workload::new_message(Producer& p, const std::string& topic) {
   return m;
 }
 
-void Workload::send_one(Producer& p, bool is_probe, const std::string& topic) {
-  const SentMessage& m = court_.ledger().add(new_message(p, topic));
+void Workload::choose_manner(Producer& p, SentMessage& m, const command::SendMessage& send) {
+  m.is_compressible = p.manners.chance(plan_.compressible) && !plan_.is_uniform;
+  m.is_one_way = p.manners.chance(plan_.one_way);
+  const bool is_sharded = p.manners.chance(plan_.sharded) && send.queue_id < 0 && !plan_.is_uniform && m.properties.size() < 20'000;
+  const uint64_t shard = p.manners.below(plan_.shard_pool);
+  if (is_sharded) {
+    m.sharding_key = fmt::format("shard-{}", shard);
+    if (m.properties.back() != property::kPairEnd) m.properties += property::kPairEnd;
+    CHECK(property::add(m.properties, kShardingKeyProperty, m.sharding_key).has_value());
+  }
+  // As the client will do it: places in the log follow from it.
+  const ClientConfig config = parse_client_config(scenario_.nodes[p.client.value()].config, nullptr).value();
+  if (!m.is_compressible || m.body_bytes < config.compress_over_bytes) return;
+  std::vector<uint8_t> packed;
   fill_body(m, body_);
-  command::SendMessage send{.topic = topic, .flag = m.flag, .born = {m.born_ms}, .properties = as_bytes(m.properties), .body = body_, .broker = {}};
+  if (compress(config.compress_type, config.compress_level, body_, packed)) m.compressed_bytes = static_cast<uint32_t>(packed.size());
+}
+
+void Workload::send_one(Producer& p, bool is_probe, const std::string& topic) {
+  SentMessage made = new_message(p, topic);
+  command::SendMessage send{.topic = topic, .flag = made.flag, .born = {made.born_ms}, .properties = {}, .body = {}, .broker = {}};
   if (p.draws.chance(plan_.picks_queue)) send.queue_id = static_cast<int32_t>(p.draws.below(static_cast<uint64_t>(plan_.queues)));
+  if (!is_probe) choose_manner(p, made, send);
+  if (made.is_one_way) send.sys_flag |= kOneWay;
+  const SentMessage& m = court_.ledger().add(std::move(made));
+  fill_body(m, body_);
+  send.properties = as_bytes(m.properties);
+  send.body = body_;
   const MessageId id = m.id;
   ++p.in_flight;
   const size_t number = p.number;
@@ -262,6 +287,8 @@ void Workload::send_batch(Producer& p) {
 
 void Workload::on_sent(const std::vector<MessageId>& ids, const std::string& topic, const Reply& reply) {
   if (const auto* sent = std::get_if<reply::Sent>(&reply)) return court_.settled_ok(ids, *sent, topic);
+  // On its way is all that anybody ever hears of one that went one way.
+  if (std::holds_alternative<reply::Ok>(reply) && court_.ledger().find(ids.front())->is_one_way) return court_.settled(ids, Fate::Unknown);
   const auto* refusal = std::get_if<Refusal>(&reply);
   if (refusal == nullptr) return court_.fail("O22", fmt::format("a send is answered with {}", describe(reply)));
   court_.settled(ids, is_outcome_unknown(*refusal) ? Fate::Unknown : Fate::Refused);

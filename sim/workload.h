@@ -47,7 +47,7 @@ class Workload final : public WorldObserver {
   struct Producer {
     uint32_t number = 0;
     NodeId client;
-    KeyedStream draws;
+    KeyedStream draws, manners;   // manners: how a message is sent, apart from what it is
     uint64_t sequence = 0;
     uint32_t in_flight = 0;
   };
@@ -75,6 +75,7 @@ class Workload final : public WorldObserver {
   std::vector<MessageId> pack_batch(Producer& producer, const std::string& topic, uint64_t count, int64_t born_ms, std::vector<uint8_t>& packed);
   void send_batch(Producer& producer);
   SentMessage new_message(Producer& producer, const std::string& topic);
+  void choose_manner(Producer& producer, SentMessage& message, const command::SendMessage& send);
   void on_sent(const std::vector<MessageId>& ids, const std::string& topic, const Reply& reply);
   void probe_topics();
   void subscribe(size_t group);

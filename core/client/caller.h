@@ -21,6 +21,8 @@ class Caller {
   // The reply comes to the machine whose owner byte leads `token`, exactly once, never inside this call and at the latest at
   // `deadline.at` (TimedOut). An error here (InvalidArgument: cannot be encoded; Full: too many calls) means that no reply will come.
   virtual Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline) = 0;
+  // No reply comes, and nobody learns whether it arrived. An error means that it was not sent.
+  virtual Result<void> call_one_way(Ctx& ctx, const Address& to, const Command& command) = 0;
 };
 
 // Tokens and timers carry their owner in the top byte and a serial number of the owner's below.
@@ -30,7 +32,7 @@ constexpr uint64_t serial_of(uint64_t id) { return id & ((uint64_t{1} << 56) - 1
 
 // A failed call whose request certainly never left: nobody has acted on it. Of every other failure the outcome is unknown.
 constexpr bool was_never_sent(Errc why) {
-  return why == Errc::Refused || why == Errc::BadAddress || why == Errc::Full || why == Errc::InvalidArgument;
+  return why == Errc::Refused || why == Errc::Canceled || why == Errc::BadAddress || why == Errc::Full || why == Errc::InvalidArgument;
 }
 
 // Begins the cause of a refusal when the request may have been carried out all the same: its answer was lost.

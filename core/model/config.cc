@@ -18,7 +18,7 @@ namespace {
 // One row of the table: where a value lives and what it may be. `least` and `most` bound the number, the bytes of a text or the items
 // of a list; `multiple` is for file sizes that hold whole pages or entries.
 template <class C>
-using Member = std::variant<std::string C::*, std::vector<std::string> C::*, bool C::*, FlushDiskType C::*, uint16_t C::*, int32_t C::*,
+using Member = std::variant<std::string C::*, std::vector<std::string> C::*, bool C::*, FlushDiskType C::*, CompressionType C::*, uint16_t C::*, int32_t C::*,
                             uint32_t C::*, int64_t C::*, uint64_t C::*>;
 template <class C>
 struct Field {
@@ -75,6 +75,11 @@ constexpr Field<ClientConfig> kClientFields[] = {
   {"retryTimesWhenSendFailed", &ClientConfig::resends, "resends after a failure", 0, 1000},
   {"pollNameServerInterval", &ClientConfig::route_refresh_ms, "ms between route queries", 10, kDayMs},
   {"maxMessageSize", &ClientConfig::body_bytes_max, "bytes of a body", 1, 128 * kMiB},
+  {"sendMsgMaxTimeoutPerRequest", &ClientConfig::attempt_timeout_ms, "ms for one attempt at most; 0: its share of what is left", 0, kDayMs},
+  {"sendLatencyEnable", &ClientConfig::is_latency_judged, "avoid brokers that answer slowly, as those that do not answer"},
+  {"compressMsgBodyOverHowmuch", &ClientConfig::compress_over_bytes, "bodies of so many bytes and more are compressed; 0: none", 0, kIntMax},
+  {"compressLevel", &ClientConfig::compress_level, "1 is fast, 9 is small", 1, 9},
+  {"compressType", &ClientConfig::compress_type, "ZLIB, which every client reads, LZ4 or ZSTD"},
 };
 // clang-format on
 
@@ -172,6 +177,13 @@ Result<void> parse_into(FlushDiskType& out, std::string_view text, Bounds) {
   else return bad(fmt::format("'{}' is neither SYNC_FLUSH nor ASYNC_FLUSH", text));
   return {};
 }
+Result<void> parse_into(CompressionType& out, std::string_view text, Bounds) {
+  if (text == "ZLIB") out = CompressionType::Zlib;
+  else if (text == "LZ4") out = CompressionType::Lz4;
+  else if (text == "ZSTD") out = CompressionType::Zstd;
+  else return bad(fmt::format("'{}' is neither ZLIB nor LZ4 nor ZSTD", text));
+  return {};
+}
 template <class Number>
 Result<void> parse_into(Number& out, std::string_view text, Bounds bounds) {
   FULMAR_TRY(const int64_t value, parse_number(text, bounds));
@@ -187,6 +199,7 @@ std::string text_of(const std::vector<std::string>& items) {
 }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(FlushDiskType value) { return value == FlushDiskType::Sync ? "SYNC_FLUSH" : "ASYNC_FLUSH"; }
+std::string text_of(CompressionType value) { return value == CompressionType::Zlib ? "ZLIB" : value == CompressionType::Lz4 ? "LZ4" : "ZSTD"; }
 template <class Number>
 std::string text_of(Number value) { return fmt::format("{}", value); }
 

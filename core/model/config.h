@@ -15,6 +15,7 @@
 namespace fulmar {
 
 enum class FlushDiskType : uint8_t { Sync, Async };  // SYNC_FLUSH (our default), ASYNC_FLUSH
+enum class CompressionType : uint8_t { Zlib, Lz4, Zstd };
 
 struct BrokerConfig {
   std::string cluster = "DefaultCluster";             // brokerClusterName
@@ -60,6 +61,11 @@ struct ClientConfig {
   int32_t resends = 2;                                // retryTimesWhenSendFailed
   int64_t route_refresh_ms = 30'000;                  // pollNameServerInterval
   uint32_t body_bytes_max = 4u << 20;                 // maxMessageSize
+  int64_t attempt_timeout_ms = 0;                     // sendMsgMaxTimeoutPerRequest: one attempt; 0: its share of what is left
+  bool is_latency_judged = false;                     // sendLatencyEnable: slow brokers are avoided like failing ones
+  uint32_t compress_over_bytes = 4096;                // compressMsgBodyOverHowmuch: bodies of so many bytes and more; 0: none
+  int32_t compress_level = 5;                         // compressLevel (ours as a key; RocketMQ has a system property)
+  CompressionType compress_type = CompressionType::Zlib;  // compressType (the same)
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 

@@ -2,7 +2,7 @@
 // The client node: producers, consumers and the host's plain questions over one set of connections. It listens nowhere and keeps nothing
 // on disk. The host says Told, the answers come by Outbox::tell:
 //
-//   SendMessage, SendBatch              one Sent or Refusal (client/producer.h)
+//   SendMessage, SendBatch              one Sent or Refusal; one-way: Ok or Refusal (client/producer.h)
 //   Subscribe, Consumed, Unsubscribe    Delivered as long as the subscription lives (client/consumer.h)
 //   questions                           one answer as the broker or the name server gave it, or a Refusal (client/forwarder.h)
 //   Stop                                sends and questions end, what was consumed is committed, all by the deadline; then Ok and stopped()
@@ -42,6 +42,7 @@ class Client final : public Node, private ReplyHandler, private Caller {
   void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) override;
   void on_link_lost(Ctx&, const Address& to) override { consumer_.on_link_lost(to); }
   Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline) override;
+  Result<void> call_one_way(Ctx& ctx, const Address& to, const Command& command) override { return links_.call_one_way(ctx, to, command); }
 
   Files& files_;
   Trace& trace_;

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "core/base/marks.h"
 
@@ -46,6 +48,7 @@ struct Links::Link {
   uint64_t heard = 0;                 // how often bytes came, over all connections
   uint32_t calls = 0;
   bool is_touched = false;
+  std::vector<Range> taken_back;      // of `out`: calls whose time ran out before the link was open
 
   // Of a call that was never answered.
   bool is_silent_since(const Call& call) const { return state == State::Open && call.heard == heard; }
@@ -90,10 +93,12 @@ Result<void> Links::encode(Ctx& ctx, const Address& to, const Command& command, 
 Result<void> Links::call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline) {
   if (calls_.size() >= limits_.calls_in_flight_max) return Error(Errc::Full, fmt::format("{} calls are in flight", calls_.size()));
   const uint32_t opaque = new_opaque();
+  const auto known = links_.find(to);
+  const size_t begin = known == links_.end() ? 0 : known->second->out.size();
   Link* link = nullptr;
   FULMAR_TRY_VOID(encode(ctx, to, command, opaque, false, &link));
   add_call(opaque, {token, deadline.at, link, link->state == Link::State::Open ? link->heard : kNotSent, deadline.at - ctx.now.monotonic,
-                    deadline.patient_until});
+                    deadline.patient_until, begin, link->out.size()});
   wake_by(ctx, deadline.at);
   ++counters_.calls;
   return {};
@@ -159,8 +164,21 @@ void Links::dial(Ctx& ctx, Link& link) {
 }
 
 // The greeting goes in front of whatever waits; the answers need not be waited for.
+// What a call asked must not leave behind its back: whoever asked has been told that it never did.
+void Links::take_back(const Call& call) { call.link->taken_back.push_back({call.begin, call.end}); }
+
 void Links::enter_open(Link& link, ConnId conn) {
   CHECK(link.state == Link::State::Dialing);
+  std::sort(link.taken_back.begin(), link.taken_back.end());
+  size_t kept = 0, from = 0;
+  uint8_t* const out = link.out.data();
+  for (const Range& gone : link.taken_back) {
+    std::memmove(out + kept, out + from, gone.begin - from);
+    kept += gone.begin - from;
+    from = gone.end;
+  }
+  link.out.erase(link.out.begin() + static_cast<ptrdiff_t>(kept), link.out.begin() + static_cast<ptrdiff_t>(from));
+  link.taken_back.clear();
   link.state = Link::State::Open;
   link.wake = Monotonic::never();
   link.conn = conn;
@@ -181,6 +199,7 @@ void Links::enter_backoff(Ctx& ctx, Link& link, const Error& why, ReplyHandler& 
   if (link.state == Link::State::Open) by_conn_.erase(link.conn);
   link.state = Link::State::Backoff;
   link.out.clear();
+  link.taken_back.clear();
   // Up to a quarter later, so that the clients of a broker that comes back do not come all at once.
   const Duration wait =
       link.backoff + Duration::nanoseconds(static_cast<int64_t>(ctx.prng.below(static_cast<uint64_t>(link.backoff.ns / 4) + 1)));
@@ -306,6 +325,12 @@ void Links::on_timer(Ctx& ctx, ReplyHandler& handler) {
     ++counters_.timed_out;
     SOMETIMES("node: a call times out", true);
     const Call ended = take_call(call);
+    if (ended.heard == kNotSent && ended.link->state != Link::State::Open) {
+      SOMETIMES("node: a call never left", true);
+      take_back(ended);
+      handler.on_reply(ctx, ended.token, Error(Errc::Canceled));
+      continue;
+    }
     const bool is_silent = ended.link->is_silent_since(ended);
     SOMETIMES("node: a silent connection is given up", is_silent);
     if (is_silent) {
@@ -378,6 +403,7 @@ void Links::close_all(Ctx& ctx) {
     link->state = Link::State::Idle;
     link->wake = Monotonic::never();
     link->out.clear();
+    link->taken_back.clear();
     link->calls = 0;
   }
   by_conn_.clear();

@@ -1,7 +1,7 @@
 #pragma once
 // Outgoing connections: one per address, dialled when first needed and again, with back-off, when next needed. Every call ends exactly
-// once: with a reply, or with TimedOut, Refused, Reset, PeerClosed, Unreachable, BadAddress, or, when the peer's answer makes no sense,
-// FrameBroken, FrameTooLarge, HeaderBroken.
+// once: with a reply, or with TimedOut, Canceled (its time ran out before it had left), Refused, Reset, PeerClosed, Unreachable,
+// BadAddress, or, when the peer's answer makes no sense, FrameBroken, FrameTooLarge, HeaderBroken.
 //
 //   Idle --call--> Dialing --Dialed--> Open --Closed--> Backoff --its end--> Idle, or Dialing when somebody waits
 //                     ^---- failed: Backoff, all that wait end with its error
@@ -41,7 +41,7 @@ struct LinkLimits {
   uint64_t queued_bytes_max = 32u << 20;        // per link, encoded and not yet Sent; above: Full
   uint32_t links_max = 1024;                    // addresses; above: Full, and idle ones are forgotten
   Duration dial_timeout = Duration::seconds(3);
-  Duration backoff_first = Duration::milliseconds(50), backoff_max = Duration::seconds(3);
+  Duration backoff_first = Duration::milliseconds(50), backoff_max = Duration::seconds(1);
 };
 
 struct LinkCounters {
@@ -84,6 +84,7 @@ class Links {
     uint64_t heard = kNotSent;  // how often its connection had brought bytes when it was made, or last waited on; kNotSent: it had none yet
     Duration timeout;
     Monotonic patient_until;
+    size_t begin = 0, end = 0;  // of its frame among what waits for the connection
   };
   struct InFlight { Link* link = nullptr; ConnId conn; uint64_t bytes = 0; };  // a dial (no bytes) or a send
   using Calls = std::map<uint32_t, Call>;                                       // by opaque number
@@ -97,6 +98,7 @@ class Links {
   bool wait_on(uint32_t opaque, Call& call, Monotonic now);
   Call take_call(Calls::iterator at);
   void dial(Ctx& ctx, Link& link);
+  void take_back(const Call& call);
   void enter_open(Link& link, ConnId conn);
   void enter_backoff(Ctx& ctx, Link& link, const Error& why, ReplyHandler& handler);
   bool read_frame(Ctx& ctx, Link& link, Bytes frame, ReplyHandler& handler);

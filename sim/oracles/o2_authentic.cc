@@ -44,7 +44,10 @@ std::optional<MessageId> Authentic::read(const Seen& seen) {
     fail(seen, fmt::format("properties of {} bytes differ from the {} that were sent: '{}' instead of '{}'", properties.size(), sent.size(), printable(properties), printable(sent)));
   }
   fill_body(*m, body_);
-  if (!equal(r.body, body_)) fail(seen, fmt::format("body of {} bytes differs from the {} that were sent", r.body.size(), body_.size()));
+  std::vector<uint8_t> plain;
+  const Bytes body = m->compressed_bytes != 0 ? inflated_body(r, body_.size(), plain) : r.body;
+  if ((r.sys_flag & 1) != (m->compressed_bytes != 0 ? 1u : 0u)) fail(seen, fmt::format("flags {:#x}, and the body was {}compressed", r.sys_flag, m->compressed_bytes != 0 ? "" : "not "));
+  if (!equal(body, body_)) fail(seen, fmt::format("body of {} bytes differs from the {} that were sent", r.body.size(), body_.size()));
   return id;
 }
 

@@ -1,6 +1,9 @@
 #include "sim/oracles/stored_record.h"
 
 #include <fmt/format.h>
+#include <lz4frame.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include <array>
 
@@ -72,6 +75,25 @@ std::optional<std::string_view> StoredRecord::property(std::string_view name) co
     rest.remove_prefix(end + 1);
   }
   return std::nullopt;
+}
+
+Bytes inflated_body(const StoredRecord& record, size_t bytes, std::vector<uint8_t>& into) {
+  into.assign(bytes + 1, 0);
+  size_t made = 0;
+  if ((record.sys_flag & 0x700) == 0x200) {
+    made = ZSTD_decompress(into.data(), into.size(), record.body.data(), record.body.size());
+  } else if ((record.sys_flag & 0x700) == 0x100) {
+    LZ4F_dctx* context = nullptr;
+    size_t taken = record.body.size();
+    made = into.size();
+    LZ4F_createDecompressionContext(&context, LZ4F_VERSION);
+    if (LZ4F_decompress(context, into.data(), &made, record.body.data(), &taken, nullptr) != 0 || taken != record.body.size()) made = 0;
+    LZ4F_freeDecompressionContext(context);
+  } else {
+    uLongf length = into.size();
+    made = uncompress(into.data(), &length, record.body.data(), record.body.size()) == Z_OK ? length : 0;
+  }
+  return made == bytes ? Bytes(into).first(bytes) : Bytes{};
 }
 
 RecordOutcome read_stored_record(Bytes from) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/bytes.h"
 
@@ -29,6 +30,9 @@ struct StoredRecord {
 uint32_t plain_crc32(Bytes bytes, uint32_t before = 0);
 // java.lang.String.hashCode for ASCII, which is all that our tags and keys are made of; others answer nothing.
 std::optional<int32_t> ascii_hash(std::string_view text);
+
+// A compressed body of `bytes` bytes, by the libraries' one-call functions; empty when it is none.
+Bytes inflated_body(const StoredRecord& record, size_t bytes, std::vector<uint8_t>& into);
 
 struct RecordOutcome {
   enum class Kind : uint8_t { Record, Filler, Zeros, Broken } kind = Kind::Broken;

@@ -33,7 +33,7 @@ KNOWS['cmd/fulmar-sim'] = ALL_CORE | {'sim', 'cmd/common', 'cmd/fulmar-sim'}
 # Standard headers that core/ and sim/ may include. A list of what is allowed: a new header is looked at once, and then added here.
 STANDARD = set('''algorithm array bit cctype charconv climits compare concepts cstddef cstdint cstdio cstdlib cstring deque functional initializer_list
 iterator limits list map memory new numeric optional set span string string_view tuple type_traits utility variant vector'''.split())
-LIBRARIES = ('tl/expected.hpp', 'fmt/', 'rapidjson/', 'libdeflate.h')
+LIBRARIES = ('tl/expected.hpp', 'fmt/', 'rapidjson/', 'libdeflate.h', 'lz4frame.h', 'zstd.h', 'zlib.h')
 
 INSTEAD = {
     'thread': 'a node is stepped by one thread; work off the loop is asked for in the outbox',

@@ -57,7 +57,9 @@ RC_GTEST_PROP(Config, BrokersComeBack, ()) {
 }
 RC_GTEST_PROP(Config, NameServersAndClientsComeBack, ()) {
   const NameServerConfig n{a_name(), in<uint16_t>(0, 65534), in<int64_t>(10, 86'400'000)};
-  const ClientConfig c{servers(), a_name(), in<int64_t>(1, 86'400'000), in<int32_t>(0, 1000), in<int64_t>(10, 86'400'000), in<uint32_t>(1, 128u << 20)};
+  const ClientConfig c{servers(), a_name(), in<int64_t>(1, 86'400'000), in<int32_t>(0, 1000), in<int64_t>(10, 86'400'000), in<uint32_t>(1, 128u << 20),
+                       in<int64_t>(0, 86'400'000), *rc::gen::arbitrary<bool>(), in<uint32_t>(0, 1u << 30), in<int32_t>(1, 9),
+                       *rc::gen::element(CompressionType::Zlib, CompressionType::Lz4, CompressionType::Zstd)};
   RC_PRE(c.name_servers.size() <= 64u && n.listen_host.size() <= 255u && c.client_id.size() <= 255u);
   RC_ASSERT(parse_name_server_config(serialise(n), nullptr).value() == n);
   RC_ASSERT(parse_client_config(serialise(c), nullptr).value() == c);

@@ -36,6 +36,11 @@ struct ClientKit : Caller {
     pending.push_back({std::move(line), token, deadline.at, deadline.patient_until});
     return {};
   }
+  Result<void> call_one_way(Ctx&, const Address& to, const Command& command) override {
+    if (refuse_calls) return *refuse_calls;
+    made.push_back(fmt::format("{} one-way {}", to.text(), text_of(command)));
+    return {};
+  }
   static std::string text_of(const Command& any) {
     if (auto* c = std::get_if<command::QueryRoute>(&any)) return fmt::format("route {}", c->topic);
     if (auto* c = std::get_if<command::SendMessage>(&any)) return fmt::format("send {} q{} \"{}\"", c->topic, c->queue_id, as_text(c->body));

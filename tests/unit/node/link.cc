@@ -45,6 +45,21 @@ struct LinksTest : ::testing::Test {
     while (kit.timers.pop_due(kit.now.monotonic)) links.on_timer(kit.ctx, handler);
     links.flush(kit.ctx);
   }
+  // The one send of this step, which begins a connection.
+  std::string asked_on_the_wire() {
+    const auto bytes = kit.sent_bytes();
+    EXPECT_EQ(kit.out.requests().size(), 1u);
+    EXPECT_TRUE(equal(Bytes(bytes).first(8), native::kPreamble));
+    native::Framer framer(native::kFrameBytesMaxRequest);
+    native::Codec codec;
+    framer.feed(Bytes(bytes).subspan(8));
+    std::string asked;
+    for (auto frame = framer.next(); !frame->empty(); frame = framer.next()) {
+      const auto decoded = codec.decode_request(*frame);
+      asked += fmt::format("{} {}\n", decoded->opaque, name_of(decoded->command));
+    }
+    return asked;
+  }
   std::vector<std::string> take() { return std::exchange(handler.said, {}); }
 };
 
@@ -57,18 +72,7 @@ TEST_F(LinksTest, DialsGreetsAndAsksInOneSend) {
   EXPECT_EQ(kit.out.text(), "dial a:1\n");
   dialed(dial_ticket(), ConnId(5));
   EXPECT_TRUE(links.is_open(a));
-  const auto bytes = kit.sent_bytes();
-  ASSERT_EQ(kit.out.requests().size(), 1u);
-  EXPECT_TRUE(equal(Bytes(bytes).first(8), native::kPreamble));
-  native::Framer framer(native::kFrameBytesMaxRequest);
-  native::Codec codec;
-  framer.feed(Bytes(bytes).subspan(8));
-  std::string asked;
-  for (auto frame = framer.next(); !frame->empty(); frame = framer.next()) {
-    const auto decoded = codec.decode_request(*frame);
-    asked += fmt::format("{} {}\n", decoded->opaque, name_of(decoded->command));
-  }
-  EXPECT_EQ(asked, "0 Hello\n1 GetStatus\n2 GetStatus\n");
+  EXPECT_EQ(asked_on_the_wire(), "0 Hello\n1 GetStatus\n2 GetStatus\n");
 
   respond(ConnId(5), 0, reply::Hello{});
   respond(ConnId(5), 2, reply::Offset{QueueOffset(2)});
@@ -90,6 +94,24 @@ TEST_F(LinksTest, TimedOutCallsIgnoreTheirLateReply) {
   respond(ConnId(5), 1, reply::Ok{});
   EXPECT_EQ(take(), Said{});
   EXPECT_EQ(links.counters().late_replies, 1u);
+}
+
+// Who is told that it never left may send it elsewhere: it must not leave behind his back when the connection comes at last.
+TEST_F(LinksTest, WhatTimesOutBeforeThereIsAConnectionNeverLeaves) {
+  call(1, in_ms(300));
+  call(2, in_ms(100));
+  call(3);
+  call(4, in_ms(50));
+  const Ticket ticket = dial_ticket();
+  kit.at_ms(200);
+  ring();
+  EXPECT_EQ(take(), (Said{"4: Canceled", "2: Canceled"}));
+  call(5);
+  dialed(ticket, ConnId(5));
+  EXPECT_EQ(asked_on_the_wire(), "0 Hello\n1 GetStatus\n3 GetStatus\n5 GetStatus\n");
+  kit.at_ms(300);
+  ring();
+  EXPECT_EQ(take(), Said{"1: TimedOut"});
 }
 
 // The peer may be gone without a word: the next call must not vanish on the same connection.

@@ -2,6 +2,8 @@
 
 #include "history.h"
 #include "sim/oracles/o2_authentic.h"
+#include "core/client/compression.h"
+#include "sim/oracles/o3_places.h"
 #include "sim/oracles/o3_queue_order.h"
 
 namespace fulmar::sim {
@@ -59,6 +61,68 @@ TEST_F(AuthenticTest, OtherBody) {
 TEST_F(AuthenticTest, OtherQueueThanAsked) {
   const auto bytes = stored(ledger.add(message(1)));
   (void)oracle.read(seen(bytes, {"broker-a", "topic-0", 2}));
+  EXPECT_EQ(heard.said.size(), 1u);
+}
+
+struct CompressedTest : AuthenticTest {
+  SentMessage m = message(1);
+  std::vector<uint8_t> packed, bytes;
+  // The record of `m` with its body packed, and flags that say so or do not.
+  void read(CompressionType type, uint32_t flags) {
+    m.is_compressible = true;
+    m.body_bytes = 900;
+    std::vector<uint8_t> body;
+    fill_body(m, body);
+    ASSERT_TRUE(compress(type, 5, body, packed));
+    m.compressed_bytes = static_cast<uint32_t>(packed.size());
+    ledger.add(m);
+    Message stored_message;
+    stored_message.topic = m.topic;
+    stored_message.queue_id = QueueId(m.queue.queue_id);
+    stored_message.sys_flag = flags;
+    stored_message.born = {m.born_ms};
+    stored_message.born_host = stored_message.store_host = *HostAddress::parse("127.0.0.1", 10911);
+    stored_message.properties = as_bytes(m.properties);
+    stored_message.body = packed;
+    bytes.resize(*record_bytes(stored_message, true));
+    EXPECT_EQ(bytes.size(), stored_bytes(m));
+    encode_record(bytes, stored_message, {PhysicalOffset(m.physical), QueueOffset(m.queue_offset), {m.born_ms}}, true);
+    (void)oracle.read(seen(bytes));
+  }
+};
+TEST_F(CompressedTest, ZlibIsInflated) { read(CompressionType::Zlib, 0x301), EXPECT_TRUE(heard.is_silent()); }
+TEST_F(CompressedTest, Lz4IsInflated) { read(CompressionType::Lz4, 0x101), EXPECT_TRUE(heard.is_silent()); }
+TEST_F(CompressedTest, ZstdIsInflated) { read(CompressionType::Zstd, 0x201), EXPECT_TRUE(heard.is_silent()); }
+TEST_F(CompressedTest, AFlagThatIsMissing) { read(CompressionType::Zlib, 0), EXPECT_EQ(heard.said.size(), 1u); }
+TEST_F(CompressedTest, AFlagOfAnotherFormat) { read(CompressionType::Zlib, 0x201), EXPECT_EQ(heard.said.size(), 1u); }
+
+struct PlacesTest : testing::Test {
+  Heard heard;
+  Places oracle{heard};
+  SentMessage m = message(1);
+  void read_at(int32_t queue_id, int64_t offset) {
+    m.queue.queue_id = queue_id;
+    m.queue_offset = offset;
+    const auto bytes = stored(m);
+    oracle.read(seen(bytes, m.queue), m);
+  }
+};
+TEST_F(PlacesTest, OrdinaryCopiesStandAnywhere) {
+  read_at(1, 1), read_at(2, 5);
+  EXPECT_TRUE(heard.is_silent());
+}
+TEST_F(PlacesTest, OneWayStandsOnce) {
+  m.is_one_way = true;
+  read_at(1, 1), read_at(1, 1);
+  EXPECT_TRUE(heard.is_silent());
+  read_at(1, 2);
+  EXPECT_EQ(heard.said.size(), 1u);
+}
+TEST_F(PlacesTest, CopiesWithAShardingKeyStandInOneQueue) {
+  m.sharding_key = "k";
+  read_at(1, 1), read_at(1, 2);
+  EXPECT_TRUE(heard.is_silent());
+  read_at(2, 1);
   EXPECT_EQ(heard.said.size(), 1u);
 }
 
