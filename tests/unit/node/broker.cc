@@ -345,7 +345,7 @@ TEST(BrokerPull, StandsBeforeADamagedQueueEntryUntilTheNextStartBuildsItAgain) {
   EXPECT_EQ(BrokerHarness::bodies(std::get<reply::Pulled>(before).records), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(std::get<reply::Pulled>(before).next, QueueOffset(2));
   EXPECT_EQ(h.ask_text(BrokerHarness::pull("t", 2)),
-            "Refusal SYSTEM_ERROR (queue 0 of topic 't' is damaged at offset 2: the next start of the broker builds it again from the log; 1 queues are broken)");
+            "Refusal SYSTEM_ERROR (queue 0 of topic 't' is damaged at offset 2: the next start of the broker builds it again from the log; 1 queues are broken; retry after 0 ms)");
   EXPECT_TRUE(h.driver.has_event("QueueEntryDamaged"));
   h.ask(BrokerHarness::message("t", "f"));
   h.run_for(Duration::seconds(5));
@@ -379,7 +379,7 @@ TEST(BrokerAdmin, ATopicKeepsItsQueuesThatHoldMessages) {
   h.create("t", 4);
   for (const int32_t queue : {1, 3, 3}) h.ask(BrokerHarness::message("t", "x", "", queue));
   EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 1, 1, 6}),
-            "Refusal INVALID_PARAMETER (with 1 read queues topic 't' would hide messages: make the write queues fewer, and the read queues when those are gone; queue 1 holds 1, queue 3 holds 2)");
+            "Refusal INVALID_PARAMETER (with 1 read queues topic 't' would hide messages: make the write queues fewer, and the read queues when those are gone; queue 1 holds 1, queue 3 holds 2; retry after 0 ms)");
   EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 3, 3, 6}).substr(0, 26), "Refusal INVALID_PARAMETER ");
   EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 4, 1, 6}), "Ok");   // nothing new comes into the others, and what is there can be read
   EXPECT_EQ(h.ask_text(command::CreateTopic{"t", 8, 8, 4}), "Ok");
