@@ -90,11 +90,26 @@ struct CompressedTest : AuthenticTest {
     (void)oracle.read(seen(bytes));
   }
 };
-TEST_F(CompressedTest, ZlibIsInflated) { read(CompressionType::Zlib, 0x301), EXPECT_TRUE(heard.is_silent()); }
-TEST_F(CompressedTest, Lz4IsInflated) { read(CompressionType::Lz4, 0x101), EXPECT_TRUE(heard.is_silent()); }
-TEST_F(CompressedTest, ZstdIsInflated) { read(CompressionType::Zstd, 0x201), EXPECT_TRUE(heard.is_silent()); }
-TEST_F(CompressedTest, AFlagThatIsMissing) { read(CompressionType::Zlib, 0), EXPECT_EQ(heard.said.size(), 1u); }
-TEST_F(CompressedTest, AFlagOfAnotherFormat) { read(CompressionType::Zlib, 0x201), EXPECT_EQ(heard.said.size(), 1u); }
+TEST_F(CompressedTest, ZlibIsInflated) {
+  read(CompressionType::Zlib, 0x301);
+  EXPECT_TRUE(heard.is_silent());
+}
+TEST_F(CompressedTest, Lz4IsInflated) {
+  read(CompressionType::Lz4, 0x101);
+  EXPECT_TRUE(heard.is_silent());
+}
+TEST_F(CompressedTest, ZstdIsInflated) {
+  read(CompressionType::Zstd, 0x201);
+  EXPECT_TRUE(heard.is_silent());
+}
+TEST_F(CompressedTest, AFlagThatIsMissing) {
+  read(CompressionType::Zlib, 0);
+  EXPECT_EQ(heard.said.size(), 1u);
+}
+TEST_F(CompressedTest, AFlagOfAnotherFormat) {
+  read(CompressionType::Zlib, 0x201);
+  EXPECT_EQ(heard.said.size(), 1u);
+}
 
 struct PlacesTest : testing::Test {
   Heard heard;
