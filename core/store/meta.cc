@@ -2,12 +2,11 @@
 
 #include "core/base/marks.h"
 #include "core/store/limits.h"
+#include "core/store/meta_body.h"
 
 namespace fulmar {
 
 namespace {
-constexpr uint8_t kBodyVersion = 1;
-constexpr uint8_t kTopicSet = 1, kTopicRemoved = 2, kOffsetSet = 3;
 constexpr int32_t kQueueCountMax = 65'535;    // of a topic; brokers allow fewer
 constexpr size_t kBodyBytesMax = 16 * 1024;   // fits every allowed segment many times
 
@@ -23,31 +22,6 @@ struct MetaRecordBroken {
   FULMAR_EVENT(MetaRecordBroken, Error, "the meta record at {} does not parse; what stands behind its byte {} is passed over");
   uint64_t at, byte;
   auto values() const { return std::array{at, byte}; }
-};
-
-// A body under construction. Items are written back to back; sizes are patched when an item ends.
-class BodyWriter {
- public:
-  BodyWriter() { bytes_.push_back(kBodyVersion); }
-  void begin(uint8_t kind) {
-    put<uint8_t>(kind);
-    put<uint32_t>(0);
-    item_at_ = bytes_.size();
-  }
-  void end() { store_be<uint32_t>(bytes_.data() + item_at_ - 4, static_cast<uint32_t>(bytes_.size() - item_at_)); }
-  template <class T> void put(T value) {
-    bytes_.resize(bytes_.size() + sizeof(T));
-    store_be(bytes_.data() + bytes_.size() - sizeof(T), value);
-  }
-  void name(std::string_view text) {
-    put<uint16_t>(static_cast<uint16_t>(text.size()));
-    bytes_.insert(bytes_.end(), text.begin(), text.end());
-  }
-  Bytes bytes() const { return bytes_; }
-
- private:
-  std::vector<uint8_t> bytes_;
-  size_t item_at_ = 0;
 };
 
 void put_removal(BodyWriter& body, std::string_view topic, const std::vector<std::pair<int32_t, QueueOffset>>& next) {
@@ -208,7 +182,7 @@ namespace {
 template <class Take>
 std::optional<size_t> walk_items(Bytes bytes, Take take) {
   Reader body(bytes);
-  if (body.u8() != kBodyVersion) return 0;
+  if (body.u8() != kMetaBodyVersion) return 0;
   while (body.ok() && body.remaining() > 0) {
     const size_t at = body.at();
     const uint8_t kind = body.u8();
@@ -275,22 +249,28 @@ bool Meta::apply_item(uint8_t kind, Bytes payload, PhysicalOffset at) {
     const QueueOffset offset(in.i64());
     if (!in.ok()) return false;
     take_offset(key, offset, at);
+  } else if (kind == kGroupSet || kind == kGroupRemoved) {
+    return apply_group_item(kind, in, at);
   }
   return true;
+}
+
+// No entry stands for the record at `at` any more.
+void Meta::unstamp(PhysicalOffset at) {
+  const auto old = places_.find(at);
+  CHECK(old != places_.end());
+  if (--old->second == 0) places_.erase(old);
 }
 
 // `entry` now stands for the record at `at`, and no longer for an older one.
 template <class Entry>
 void Meta::stamp(Entry& entry, bool is_new, PhysicalOffset at) {
-  if (!is_new) {
-    const auto old = places_.find(entry.at);
-    CHECK(old != places_.end());
-    if (--old->second == 0) places_.erase(old);
-  }
+  if (!is_new) unstamp(entry.at);
   ++places_[at];
   entry.at = at;
   has_records_ = true;
 }
+template void Meta::stamp<Meta::GroupEntry>(GroupEntry&, bool, PhysicalOffset);   // for meta_groups.cc
 
 bool Meta::take_topic(TopicConfig config, PhysicalOffset at) {
   auto [it, is_new] = topics_.try_emplace(config.name);
@@ -327,6 +307,7 @@ bool Meta::take_removal(std::string_view name, std::vector<std::pair<int32_t, Qu
 }
 
 bool Meta::take_offset(const OffsetKey& key, QueueOffset offset, PhysicalOffset at) {
+  if (const auto group = groups_.find(key.group); group != groups_.end() && group->second.removed_at && at < *group->second.removed_at) return false;
   auto [it, is_new] = offsets_.try_emplace(key);
   OffsetEntry& entry = it->second;
   const bool is_older = !is_new && at < entry.at;
