@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -19,6 +20,7 @@ namespace {
 // By type and number, for kernels' headers that do not have them yet (Linux 5.14).
 constexpr int kPopulateRead = 22, kPopulateWrite = 23;
 constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kZeroRangeBytesMin = 64 * kPageBytes;   // below, reading is as cheap
 
 uint64_t page_down(uint64_t at) { return at & ~(kPageBytes - 1); }
 uint64_t page_up(uint64_t at) { return (at + kPageBytes - 1) & ~(kPageBytes - 1); }
@@ -54,6 +56,12 @@ void zero_exactly(uint8_t* base, Range range) {
     if (!is_zero(base + at, next - at)) std::memset(base + at, 0, next - at);
     at = next;
   }
+}
+
+bool is_resident(uint8_t* base, Range pages) {
+  std::vector<unsigned char> each((pages.size() + kPageBytes - 1) / kPageBytes);
+  if (::mincore(base + pages.begin, pages.size(), each.data()) != 0) return true;
+  return std::all_of(each.begin(), each.end(), [](unsigned char page) { return (page & 1) != 0; });
 }
 
 Result<void> set_length_durably(int fd, const std::string& path, uint64_t size_bytes) {
@@ -192,11 +200,16 @@ Result<std::unique_ptr<OpenFile>> map_file(const std::string& path, uint64_t siz
   return map_opened(path, size_bytes, is_writable, std::move(found));
 }
 
-Result<void> prepare_range(OpenFile& file, Range range) {
+Result<void> prepare_range(OpenFile& file, Range range, Zeros zeros) {
   if (range.empty()) return {};
   const int fd = file.descriptor.get();
   const auto reserve = [&] { return ::fallocate(fd, 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.size())); };
   if (uninterrupted(reserve) != 0) return file_error(errno, fmt::format("reserve bytes [{}, {})", range.begin, range.end));
+  // A recycled segment: zeroing what is in memory costs a tenth of a microsecond a KiB. What is not would be read from the disk only to be
+  // zeroed; the file system can forget it instead (one that cannot says so, and it is read).
+  const Range whole{page_up(range.begin), page_down(range.end)};
+  if (whole.begin + kZeroRangeBytesMin <= whole.end && !is_resident(file.base, whole))
+    (void)uninterrupted([&] { return ::fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(whole.begin), static_cast<off_t>(whole.size())); });
   const int failed = populate(file.base, page_down(range.begin), std::min(page_up(range.end), page_up(file.size)), kPopulateWrite);
   if (failed != 0) {
     // A page that cannot be made is told as a bad address: mostly because the file system has no block for it.
@@ -205,6 +218,7 @@ Result<void> prepare_range(OpenFile& file, Range range) {
     return file_error(is_full ? ENOSPC : failed == EFAULT ? EIO : failed, fmt::format("populate bytes [{}, {})", range.begin, range.end));
   }
   zero_exactly(file.base, range);
+  if (zeros == Zeros::Soon) return {};   // the next flush of the file takes them along
   if (::fdatasync(fd) != 0) {
     const int code = errno;
     file.has_flush_failed = true;  // stores of the node may have been among what was lost

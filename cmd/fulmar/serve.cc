@@ -192,7 +192,7 @@ int run_broker(const ServeOptions& options) {
   return stop_all(ending, {&node});
 }
 
-const std::string kDevDefaults = "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\n";
+const std::string kDevDefaults = "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\ncleanFileForciblyEnable=false\n";
 
 struct DevOptions {
   std::string dir, log_level = "warning";

@@ -18,6 +18,9 @@ class Checker {
  public:
   Checker(const StoreFiles& files, const FsckOptions& options) : files_(files), options_(options) {}
   StoreReport run() {
+    if (const auto it = files_.find(options_.root + "/checkpoint"); it != files_.end()) {
+      if (const std::optional<CheckpointClaim> claim = read_checkpoint(it->second)) gone_to_ = claim->log_begin;
+    }
     read_log();
     read_checkpoint_file();
     if (options_.is_clean || options_.is_claimed) {
@@ -105,6 +108,9 @@ class Checker {
     }
     if (r.stored_ms < newest_ms_) problem(fmt::format("log byte {}: stamped {}, after {}", r.physical, r.stored_ms, newest_ms_));
     newest_ms_ = std::max(newest_ms_, r.stored_ms);
+    // Retention has let it go, and its file is about to be removed.
+    if (static_cast<uint64_t>(r.physical) < gone_to_) return;
+    if (r.topic == "rmq_sys_fulmar_meta") read_meta(r.body);
     LogRecord record;
     record.physical = static_cast<uint64_t>(r.physical);
     record.bytes = r.bytes;
@@ -124,6 +130,22 @@ class Checker {
       keys.remove_prefix(end + 1);
     }
     queue.push_back(std::move(record));
+  }
+  // Version, then per item kind, bytes, name (u16 and text) and more: 1 makes a topic, 4 is the floor of a queue.
+  void read_meta(Bytes body) {
+    Reader in(body);
+    in.skip(1);
+    while (in.ok() && in.remaining() > 0) {
+      const uint8_t kind = in.u8();
+      Reader item(in.bytes(in.u32()));
+      const uint16_t name_bytes = item.u16();
+      const std::string name(item.text(name_bytes));
+      if (!in.ok() || !item.ok()) return problem("a record about topics and offsets does not parse");
+      if (kind == 1) report_.topics.insert(name);
+      if (kind != 4) continue;
+      const int32_t queue = item.i32();
+      report_.floors[{name, queue}] = item.i64();
+    }
   }
   static void add_key(LogRecord& record, std::string_view topic, std::string_view key) {
     const std::optional<int32_t> hash = ascii_hash(fmt::format("{}#{}", topic, key));
@@ -227,6 +249,7 @@ class Checker {
   const FsckOptions& options_;
   StoreReport report_;
   int64_t newest_ms_ = 0;
+  uint64_t gone_to_ = 0;               // the log begins here, by the checkpoint
   uint64_t derived_to_ = UINT64_MAX;   // queues and index are judged up to here
   bool is_ended_ = false;
 };
