@@ -196,7 +196,7 @@ Result<std::unique_ptr<OpenFile>> map_file(const std::string& path, uint64_t siz
   return map_opened(path, size_bytes, is_writable, std::move(found));
 }
 
-Result<void> prepare_range(OpenFile& file, Range range) {
+Result<void> prepare_range(OpenFile& file, Range range, Zeros zeros) {
   if (range.empty()) return {};
   const int fd = file.descriptor.get();
   const auto reserve = [&] { return ::fallocate(fd, 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.size())); };
@@ -209,6 +209,7 @@ Result<void> prepare_range(OpenFile& file, Range range) {
     const bool is_full = failed == EFAULT && ::fstatvfs(fd, &space) == 0 && space.f_bavail * space.f_frsize < range.size() + (uint64_t{1} << 20);
     return file_error(is_full ? ENOSPC : failed == EFAULT ? EIO : failed, fmt::format("populate bytes [{}, {})", range.begin, range.end));
   }
+  if (zeros == Zeros::Soon) return {};   // the next flush of the file takes them along
   if (::fdatasync(fd) != 0) {
     const int code = errno;
     file.has_flush_failed = true;  // stores of the node may have been among what was lost

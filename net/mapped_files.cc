@@ -144,7 +144,7 @@ void MappedFiles::carry_out(request::Prepare& r) {
   const OpenFile& file = at(r.file);
   CHECK(file.is_writable && r.range.begin <= r.range.end && r.range.end <= file.size, "[{}, {}) of {}", r.range.begin, r.range.end,
         file.size);
-  start_on_file(prepare_, r.ticket, r.file, [range = r.range](OpenFile& f, size_t) { return prepare_range(f, range); });
+  start_on_file(prepare_, r.ticket, r.file, [range = r.range, zeros = r.zeros](OpenFile& f, size_t) { return prepare_range(f, range, zeros); });
 }
 
 void MappedFiles::carry_out(request::Flush& r) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "sim/oracles/fsck.h"
@@ -14,7 +15,8 @@ namespace {
 constexpr uint64_t kAppended = hash_text("Appended"), kFlushed = hash_text("Flushed"), kMessageAcked = hash_text("MessageAcked"),
                    kPossibleLoss = hash_text("PossibleLoss"), kRecovered = hash_text("Recovered"), kRotFound = hash_text("RotFound"),
                    kBrokerServing = hash_text("BrokerServing"), kRoundDone = hash_text("RoundDone"), kRebuildDerived = hash_text("RebuildDerived"),
-                   kQueuesRebuilt = hash_text("QueuesRebuilt"), kIndexRebuilt = hash_text("IndexRebuilt"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap");
+                   kQueuesRebuilt = hash_text("QueuesRebuilt"), kIndexRebuilt = hash_text("IndexRebuilt"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap"),
+                   kSegmentExpired = hash_text("SegmentExpired"), kLogBegins = hash_text("LogBegins");
 
 std::vector<std::string> keys_of(const StoredRecord& record) {
   std::vector<std::string> keys;
@@ -57,6 +59,8 @@ Court::Court(World& world, const Scenario& scenario) : world_(world), scenario_(
     no_loss_.add_broker(plan.name, facts.geometry.is_sync);
     truth_.add_broker(plan.name, facts.geometry.is_sync);
     stability_.add_broker(plan.name, facts.geometry.is_sync);
+    const BrokerGeometry& g = facts.geometry;
+    retention_.add_broker(plan.name, {g.reserved_ms != 0 ? g.reserved_ms : INT64_MAX / 4, g.retain_bytes_max, g.deletes_forcibly, g.keeps_unread});
     brokers_.push_back(std::move(facts));
   }
   if (scenario.oracles.checks_wire) wire_ = std::make_unique<WireWatch>(
@@ -108,6 +112,7 @@ void Court::settled_ok(const std::vector<MessageId>& ids, const reply::Sent& sen
     m.physical = physical;
     m.has_crc = b->geometry.has_crc;
     physical = m.physical_end();
+    if (physical <= b->log_begin) m.may_vanish = true;   // the answer was on its way for longer than the message stayed
     no_loss_.acked(m);
     // When the broker came back in between, the place may be one that is gone: what is read decides.
     if (was_recovered_since(*b, m)) continue;
@@ -307,7 +312,14 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
   } else if (id == kPossibleLoss) {
     no_loss_.named(name, record.values[0], record.values[1]);
     stability_.named(name, record.values[0], record.values[1]);
+  } else if (id == kSegmentExpired) {
+    segment_expired(b, record);
+  } else if (id == kLogBegins) {
+    retention_.begins(name, record.values[0]);
+    log_begins(b, record.values[0]);
   } else if (id == kRecovered) {
+    retention_.recovered(name, record.values[0], world_.now().ns, b.leap_ms);
+    log_begins(b, record.values[0]);
     recovered(b, record.values[1]);
     check_flushed(b, record.values[1]);
   } else if (id == kRoundDone) {
@@ -323,6 +335,34 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
     if (!b.is_hurt) violated("O17", fmt::format("{} takes its log for damaged, which nobody damaged: {}", name, record.describe()));
   } else if (id == kDispatchStopped || (id == kQueueGap && !b.is_hurt)) {
     violated("O17", fmt::format("{}: {}", name, record.describe()));
+  }
+}
+
+// What the log does not hold any more nobody need get.
+void Court::log_begins(BrokerFacts& b, uint64_t begin) {
+  b.log_begin = begin;
+  if (begin == 0) return;
+  const std::string& name = b.geometry.name;
+  std::set<QueueKey> queues;
+  for (const SentMessage& m : ledger_.all()) {
+    if (m.queue.broker != name) continue;
+    queues.insert(m.queue);
+    if (m.physical_end() <= begin && !m.may_vanish) ledger_.find(m.id)->may_vanish = true;
+  }
+  for (const QueueKey& queue : queues) groups_.begins_at(queue, order_.first_behind(queue, begin));
+  index_.begins_at(name, begin);
+}
+
+void Court::segment_expired(BrokerFacts& b, const TraceRecord& record) {
+  const std::string& name = b.geometry.name;
+  b.expired_ns = world_.now().ns;
+  retention_.expired(name, record.values[0], record.values[1], record.text, b.appended, world_.now().ns);
+  if (!b.geometry.keeps_unread) return;
+  for (const SentMessage& m : ledger_.all()) {
+    if (m.queue.broker != name || m.fate != Fate::Acked || m.may_vanish || m.physical < record.values[0] || m.physical_end() > record.values[1]) continue;
+    if (const std::optional<std::string> group = offsets_.misses(m.queue, m.queue_offset)) {
+      return violated("O24", fmt::format("{} lets {} offset {} go, which group {} has not consumed, and neverDeleteUnread is on", name, m.queue.text(), m.queue_offset, *group));
+    }
   }
 }
 
@@ -346,8 +386,22 @@ void Court::recovered(BrokerFacts& b, uint64_t end) {
 }
 
 void Court::on_call(World& world, const IoCall& call) {
-  if (call.file == FileId{} || broker_at(call.who.node) == nullptr) return;
+  if (broker_at(call.who.node) == nullptr) return;
   const std::string& name = world.name(call.who.node);
+  BrokerFacts& b = *broker_at(call.who.node);
+  if (call.kind == CallKind::Remove || call.kind == CallKind::Rename) {
+    // A file of the log that is taken away by a broker that serves.
+    constexpr std::string_view kLog = "store/commitlog/";
+    uint64_t begin = 0;
+    if (b.is_serving && call.path.starts_with(kLog)) {
+      // A rename tells the new name; the old one is that of the file that went last.
+      if (call.kind == CallKind::Rename) begin = b.log_begin - std::min(b.log_begin, b.geometry.log_file_bytes);
+      else std::from_chars(call.path.data() + kLog.size(), call.path.data() + call.path.size(), begin);
+      const std::optional<CheckpointClaim> claim = durable_claim(b);
+      retention_.file_leaves(name, begin, begin + b.geometry.log_file_bytes, claim ? claim->log_begin : 0);
+    }
+  }
+  if (call.file == FileId{}) return;
   if (call.kind == CallKind::Unmap) resources_.unmapped(name, call.file.value());
   else resources_.mapped(name, call.file.value(), call.path);
 }
@@ -365,6 +419,9 @@ void Court::on_sent_bytes(World&, Life who, ConnId conn, Bytes bytes) {
 }
 
 void Court::on_fault(World&, const Fault& fault) {
+  for (BrokerFacts& b : brokers_) {
+    if (b.host == fault.host && fault.kind == FaultKind::WallStep) b.leap_ms += std::max<int64_t>(0, fault.amount);
+  }
   if (fault.kind != FaultKind::BitRot && fault.kind != FaultKind::UnreadablePage) return;
   for (const BrokerFacts& b : brokers_) {
     if (b.host != fault.host) continue;
@@ -417,7 +474,7 @@ void Court::check_topic_answer(const BrokerFacts& b, const std::string& topic, s
 
 // Each life is asked for all of its log once, and then for what it adds.
 void Court::check_flushed(BrokerFacts& b, uint64_t to) {
-  for (uint64_t at = b.found_durable; at < to;) {
+  for (uint64_t at = std::max(b.found_durable, b.log_begin); at < to;) {
     const uint64_t end = std::min(to, (at / b.geometry.log_file_bytes + 1) * b.geometry.log_file_bytes);
     const uint64_t safe = durable_log_end(b, at, end);
     if (safe < end) return truth_.flushed(b.geometry.name, to, safe);
@@ -427,14 +484,18 @@ void Court::check_flushed(BrokerFacts& b, uint64_t to) {
 }
 
 // Of the two slots only those count that a power cut would keep.
-uint64_t Court::durable_limit(const BrokerFacts& b) {
+std::optional<CheckpointClaim> Court::durable_claim(const BrokerFacts& b) {
   const SimDisk& disk = world_.disk(b.host);
   const Bytes page = disk.contents("store/checkpoint");
   std::vector<uint8_t> kept(page.begin(), page.end());
   for (const uint64_t slot : {uint64_t{1024}, uint64_t{2048}}) {
     if (kept.size() >= slot + 96 && !disk.is_durable("store/checkpoint", {slot, slot + 96})) std::fill_n(kept.begin() + static_cast<ptrdiff_t>(slot), 96, uint8_t{0});
   }
-  const std::optional<CheckpointClaim> claim = read_checkpoint(kept);
+  return read_checkpoint(kept);
+}
+
+uint64_t Court::durable_limit(const BrokerFacts& b) {
+  const std::optional<CheckpointClaim> claim = durable_claim(b);
   return claim ? claim->append_limit : 0;
 }
 
@@ -470,25 +531,47 @@ void Court::judge_store(const BrokerFacts& b, const SimDisk& disk, Image image, 
   options.is_claimed = image == Image::Crashed && !b.is_rebuilding;
   options.derived_to = derived_to;
   options.has_crc = b.geometry.has_crc;
-  options.deleted_topics = deleted_topics_;
   options.may_be_torn = image != Image::Clean;
   const StoreReport report = fsck(files, options);
   for (const std::string& problem : report.problems) {
     violated("O20", fmt::format("the store of {} {}: {}", b.geometry.name, when, problem));
   }
+  if (b.log_begin > 0 && !b.is_hurt) check_survivors(b, image, report, when);
   if (log_end && report.log_end != *log_end) {
     violated("O20", fmt::format("the log of {} {} ends at {}, and can be read up to {}", b.geometry.name, when, *log_end, report.log_end));
   }
 }
 
+// What stood only in segments that went was written down again before: topics, and where a queue goes on that holds nothing any more.
+void Court::check_survivors(const BrokerFacts& b, Image image, const StoreReport& report, std::string_view when) {
+  std::set<QueueKey> queues;
+  for (const SentMessage& m : ledger_.all()) {
+    if (m.queue.broker == b.geometry.name && !deleted_topics_.contains(m.topic) && m.fate == Fate::Acked) queues.insert(m.queue);
+  }
+  for (const QueueKey& queue : queues) {
+    if (!report.topics.contains(queue.topic)) {
+      return violated("O24", fmt::format("the store of {} {}: the log begins behind {} and no record in it makes topic {}", b.geometry.name, when, b.log_begin, queue.topic));
+    }
+    const std::pair<std::string, int32_t> key{queue.topic, queue.queue_id};
+    if (image == Image::Crashed || report.queues.contains(key)) continue;
+    const auto floor = report.floors.find(key);
+    const int64_t end = order_.end_of(queue);
+    if (end == 0 || (floor != report.floors.end() && floor->second >= end)) continue;
+    return violated("O24", fmt::format("the store of {} {}: nothing in the log says that {} goes on at {}", b.geometry.name, when, queue.text(), end));
+  }
+}
+
 void Court::check_recovery(const BrokerFacts& b, const SimDisk& disk, CrashKind crash, std::string_view what) {
   recoveries_.begin_image(fmt::format("{} at {} ms, {}", b.geometry.name, world_.now().ns / 1'000'000, what));
-  const std::string config = broker_properties(b.geometry);
+  BrokerGeometry geometry = b.geometry;   // while it is tried nothing goes
+  geometry.reserved_ms = 0;
+  geometry.retain_bytes_max = 0;
+  geometry.deletes_forcibly = false;
+  const std::string config = broker_properties(geometry);
   ClockSpec clock = world_.clock(b.host).spec();
   clock.wall_start = world_.clock(b.host).wall(world_.now());
   KeyedStream draws(scenario_.seed, load_domain(30), crashes_);
   const auto run = [&](RecoveryTrial trial) {
-    trial.deleted_topics = deleted_topics_;
     const TrialOutcome done = try_recovery(disk.clone(), config, clock, Seed{draws.next()}, trial);
     if (!done.failure.empty()) violated("O19", fmt::format("recovering {}: {}", what, done.failure));
     RecoveryAgrees::Outcome outcome = done.outcome;

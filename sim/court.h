@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/ledger.h"
+#include "sim/oracles/fsck.h"
 #include "sim/oracles/o10_offsets.h"
 #include "sim/oracles/o11_index.h"
 #include "sim/oracles/o17_liveness.h"
@@ -18,6 +19,7 @@
 #include "sim/oracles/o1_no_loss.h"
 #include "sim/oracles/o1a_truth_at_ack.h"
 #include "sim/oracles/o22_answers.h"
+#include "sim/oracles/o24_retention.h"
 #include "sim/oracles/o2_authentic.h"
 #include "sim/oracles/o3_places.h"
 #include "sim/oracles/o3_queue_order.h"
@@ -39,6 +41,9 @@ class Court final : public WorldObserver, private Verdicts {
     bool is_hurt = false;            // its log was damaged at rest: it may say so, and queues may end at what is lost
     bool is_rebuilding = false;      // derived files were thrown away: the checkpoint's claim about them is known to be void
     uint64_t recoveries = 0, log_end = 0;
+    uint64_t log_begin = 0;
+    int64_t expired_ns = INT64_MIN / 2;    // retention looked into queues last
+    int64_t leap_ms = 0;                   // by how much its host's clock was set ahead so far, in all
     uint64_t appended = 0, flushed = 0;    // by its own trace; what lies between is stored, and not yet shown to anyone
     uint64_t found_durable = 0;            // of this life: what it called flushed, found true
     std::map<std::string, std::vector<Range>> topic_changes;   // of this life: the records that made and deleted a topic
@@ -114,6 +119,8 @@ class Court final : public WorldObserver, private Verdicts {
   void violated(std::string_view oracle, std::string sentence) override;
   BrokerFacts* broker_at(NodeId node);
   void recovered(BrokerFacts& broker, uint64_t end);
+  void log_begins(BrokerFacts& broker, uint64_t begin);
+  void segment_expired(BrokerFacts& broker, const TraceRecord& record);
   void on_broker_event(BrokerFacts& broker, const TraceRecord& record);
   bool was_recovered_since(const BrokerFacts& broker, const SentMessage& message) const;
   uint64_t durable_log_end(const BrokerFacts& broker, uint64_t begin, uint64_t end);
@@ -121,7 +128,9 @@ class Court final : public WorldObserver, private Verdicts {
   void check_topic_answer(const BrokerFacts& broker, const std::string& topic, size_t change, const Reply& reply);
   void check_flushed(BrokerFacts& broker, uint64_t to);
   uint64_t durable_limit(const BrokerFacts& broker);
+  std::optional<CheckpointClaim> durable_claim(const BrokerFacts& broker);
   void check_promptness();
+  void check_survivors(const BrokerFacts& broker, Image image, const StoreReport& report, std::string_view when);
   void check_recovery(const BrokerFacts& broker, const SimDisk& disk, CrashKind crash, std::string_view what);
 
   World& world_;
@@ -140,6 +149,7 @@ class Court final : public WorldObserver, private Verdicts {
   Resources resources_{*this};
   RecoveryAgrees recoveries_{*this};
   Answers answers_{*this};
+  RetentionTruth retention_{ledger_, *this};
   std::unique_ptr<WireWatch> wire_;
   std::vector<BrokerFacts> brokers_;
   struct Visible { QueueKey queue; int64_t queue_offset; MessageId id; };
@@ -157,7 +167,7 @@ class Court final : public WorldObserver, private Verdicts {
 
 // Runs a broker alone on a copy of a disk: recovers, stops it in order, and reads what it left. `crash_at`: it is killed at that I/O call
 // of its first life, and recovers again.
-struct RecoveryTrial { uint64_t crash_at = 0; CrashKind kind = CrashKind::Kill; bool again = false; std::set<std::string> deleted_topics = {}; };
+struct RecoveryTrial { uint64_t crash_at = 0; CrashKind kind = CrashKind::Kill; bool again = false; };
 struct TrialOutcome { RecoveryAgrees::Outcome outcome; uint64_t calls = 0; std::vector<std::string> problems; std::string failure; };
 TrialOutcome try_recovery(SimDisk image, const std::string& config, const ClockSpec& clock, Seed seed, const RecoveryTrial& trial);
 

@@ -71,7 +71,6 @@ TrialOutcome try_recovery(SimDisk image, const std::string& config, const ClockS
   for (const std::string& path : world.disk(host).files()) files.emplace(path, world.disk(host).contents(path));
   FsckOptions options;
   options.is_clean = true;
-  options.deleted_topics = trial.deleted_topics;
   const StoreReport report = fsck(files, options);
   out.problems = report.problems;
   out.outcome.digest = report.digest();

@@ -24,6 +24,12 @@ std::string broker_properties(const BrokerGeometry& g) {
   config.is_topic_auto_created = g.creates_topics;
   config.default_topic_queues = 3;
   config.disk_free_bytes_min = 0;
+  config.file_reserved_ms = g.reserved_ms;
+  config.file_reserved_hours = 100'000;
+  config.retain_bytes_max = g.retain_bytes_max;
+  config.is_deleting_forcibly = g.deletes_forcibly;
+  config.is_unread_kept = g.keeps_unread;
+  config.delete_hours.mask = g.delete_hours;
   return serialise(config);
 }
 
@@ -43,6 +49,11 @@ BrokerGeometry geometry_of(const NodePlan& plan) {
   g.sync_flush_timeout_ms = config->sync_flush_timeout_ms;
   g.has_crc = config->is_crc_property_on;
   g.creates_topics = config->is_topic_auto_created;
+  g.reserved_ms = config->file_reserved_ms;
+  g.retain_bytes_max = config->retain_bytes_max;
+  g.deletes_forcibly = config->is_deleting_forcibly;
+  g.keeps_unread = config->is_unread_kept;
+  g.delete_hours = config->delete_hours.mask;
   return g;
 }
 

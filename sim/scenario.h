@@ -92,6 +92,11 @@ struct BrokerGeometry {
   uint64_t unflushed_bytes_max = 256 * 1024;
   int64_t flush_interval_ms = 500, queue_flush_interval_ms = 1000, sync_flush_timeout_ms = 5000;
   bool has_crc = true, creates_topics = false;
+  // retention; as it stands here nothing ever goes
+  int64_t reserved_ms = 0;                 // 0: hours, longer than any run
+  uint64_t retain_bytes_max = 0;
+  bool deletes_forcibly = false, keeps_unread = false;
+  uint32_t delete_hours = 1u << 4;
 };
 std::string broker_properties(const BrokerGeometry& geometry);
 BrokerGeometry geometry_of(const NodePlan& plan);    // of a plan that broker_properties() wrote

@@ -60,7 +60,8 @@ class SimDisk {
   void note_store(Inode inode, Range range);
   bool is_allocated(Inode inode, Range range) const;                                // blocks exist: a store cannot meet a full disk
   Result<void> check_readable(Inode inode, Range range) const;                      // Unreadable
-  Result<DiskOp> prepare(Inode inode, Range range);                                 // DiskFull; commit zeroes the range, clean and durable
+  // DiskFull; commit zeroes the range: clean and durable, or (Zeros::Soon) as a store would.
+  Result<DiskOp> prepare(Inode inode, Range range, Zeros zeros = Zeros::Durable);
   DiskOp flush(Inode inode, Range range);                                           // captures what is stored now
 
   // --- operations in flight ---------------------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class SimDisk {
   };
   struct Captured { PageBytes bytes; uint64_t next_store = 0; };                // bytes and that store once the page was stored to again
   struct FlushOp { Inode inode; std::map<uint64_t, Captured> pages; };
-  struct PrepareOp { Inode inode; Range range; std::vector<uint64_t> fresh; };  // pages that had no block before
+  struct PrepareOp { Inode inode; Range range; Zeros zeros; std::vector<uint64_t> fresh; };  // pages that had no block before
 
   File& file(Inode inode);
   const File& file(Inode inode) const;

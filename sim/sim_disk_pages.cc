@@ -163,9 +163,9 @@ void SimDisk::fail_flush(FlushOp& op) {
 
 // --- prepare --------------------------------------------------------------------------------------------------------------------------
 
-Result<DiskOp> SimDisk::prepare(Inode inode, Range range) {
+Result<DiskOp> SimDisk::prepare(Inode inode, Range range, Zeros zeros) {
   File& f = file(inode);
-  PrepareOp op{inode, range, {}};
+  PrepareOp op{inode, range, zeros, {}};
   const Range pages = pages_of(range);
   uint64_t room = space().free / kPageBytes;
   bool is_full = false;
@@ -193,6 +193,20 @@ void SimDisk::commit_prepare(const PrepareOp& op) {
   const auto found = files_.find(op.inode);
   if (found == files_.end() || op.range.empty()) return;
   File& f = found->second;
+  if (op.zeros == Zeros::Soon) {
+    // A page that is zero already stays as it was.
+    for (uint64_t at = op.range.begin; at < op.range.end;) {
+      const uint64_t end = std::min((at / kPageBytes + 1) * kPageBytes, op.range.end);
+      const Bytes seen(f.seen.get() + at, end - at);
+      if (!std::all_of(seen.begin(), seen.end(), [](uint8_t b) { return b == 0; })) {
+        note_store(op.inode, {at, end});
+        std::memset(f.seen.get() + at, 0, end - at);
+      }
+      if (at % kPageBytes == 0 && end - at == page_length(f, at / kPageBytes)) f.unreadable.erase(at / kPageBytes);
+      at = end;
+    }
+    return;
+  }
   std::memset(f.seen.get() + op.range.begin, 0, op.range.size());
   std::memset(f.medium.get() + op.range.begin, 0, op.range.size());
   const Range pages = pages_of(op.range);

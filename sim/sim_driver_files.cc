@@ -79,7 +79,7 @@ void SimDriver::begin(const Request& request, Duration delay) {
           Operation operation{CallKind::Prepare, r.ticket, r.file, {}, request, {}};
           if (const OpenFile* open = checked(r.file, r.range, "prepare"); open != nullptr) {
             if (open->slices > 0) check_slices(r.file, r.range, "prepare");
-            settle(operation, host_.disk.prepare(open->inode, r.range));
+            settle(operation, host_.disk.prepare(open->inode, r.range, r.zeros));
           } else operation.outcome = Errc::InvalidArgument;
           pin(r.ticket, r.file);
           add_operation(std::move(operation), disk.prepare, delay);

@@ -11,7 +11,7 @@ namespace fulmar::sim {
 namespace {
 
 // Domains of scenario making, above Domain::Scenario.
-enum class Part : uint32_t { Shape = 1, Geometry, Disk, Network, Clock, Load, Faults, Rate, Edge, Churn, Still, Media };
+enum class Part : uint32_t { Shape = 1, Geometry, Disk, Network, Clock, Load, Faults, Rate, Edge, Churn, Still, Media, Retention };
 
 class Maker {
  public:
@@ -21,13 +21,14 @@ class Maker {
     is_still_ = profile == "still";
     is_churn_ = profile == "churn";
     is_media_ = profile == "media";
+    is_retention_ = profile == "retention";
     is_calm_ = profile == "calm" || is_still_ || kind == 0;
     is_storm_ = !is_calm_ && kind == 1;
     storm_ = shape.below(16);
     is_edge_ = profile == "edge";
-    has_disk_faults_ = profile == "store" || profile == "mixed" || is_edge_ || is_churn_ || is_media_;
+    has_disk_faults_ = profile == "store" || profile == "mixed" || is_edge_ || is_churn_ || is_media_ || is_retention_;
     has_network_faults_ = profile == "network" || profile == "mixed";
-    chaos_ = Duration::milliseconds(static_cast<int64_t>(is_still_ ? 60'000 : shape.log_between(6'000, 30'000)));
+    chaos_ = Duration::milliseconds(static_cast<int64_t>(is_still_ ? 60'000 : is_retention_ ? shape.between(20'000, 60'000) : shape.log_between(6'000, 30'000)));
   }
 
   Scenario make() {
@@ -66,7 +67,35 @@ class Maker {
     // Without the checksum a torn record cannot be told from a good one (nor can RocketMQ): judged only where nothing tears.
     g.has_crc = !is_calm_ || draws.chance({3, 4});
     g.creates_topics = draws.chance({1, 4}) && !is_churn_;   // a topic that comes back by itself is none that was deleted
+    if (is_retention_) retain(g);
     return g;
+  }
+
+  // Small segments that go soon: for their age, because the log is long, or because the disk fills.
+  void retain(BrokerGeometry& g) const {
+    KeyedStream draws = part(Part::Retention);
+    g.log_file_bytes = draws.between(16, 32) * 4096;
+    g.queue_file_entries = draws.log_between(8, 100);
+    const uint64_t kind = draws.below(4);
+    if (kind != 0) g.reserved_ms = static_cast<int64_t>(draws.log_between(10'000, 20'000));
+    if (kind == 0 || draws.chance({1, 4})) g.retain_bytes_max = g.log_file_bytes * draws.between(2, 5);
+    g.deletes_forcibly = draws.chance({1, 2});
+    g.keeps_unread = draws.chance({1, 4});
+    g.delete_hours = draws.chance({3, 4}) ? 0xFFFFFF : static_cast<uint32_t>(draws.between(1, 0xFFFFFF));
+  }
+
+  void retention_load(Scenario& s) const {
+    KeyedStream draws = part(Part::Retention, 1);
+    WorkloadPlan& w = s.load;
+    w.gap_min = Duration::milliseconds(1);
+    w.gap_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(10, 100)));
+    w.body_bytes_min = 200;
+    w.body_bytes_max = static_cast<uint32_t>(draws.log_between(800, 4'000));
+    w.messages_max = 1'500;
+    w.committers = static_cast<uint32_t>(draws.between(1, 3));
+    if (draws.chance({1, 3})) w.rests = {1, 60}, w.rest = Duration::milliseconds(draws.between(3'000, 9'000));
+    static constexpr RestDamage kDamages[] = {RestDamage::None, RestDamage::CheckpointGone, RestDamage::CheckpointGone, RestDamage::IndexGone};
+    s.at_rest = kDamages[draws.below(std::size(kDamages))];
   }
 
   void add_nodes(Scenario& s) const {
@@ -117,6 +146,7 @@ class Maker {
     if (is_churn_) churn_load(s);
     if (is_still_) still_load(w);
     if (is_media_) media_load(s);
+    if (is_retention_) retention_load(s);
   }
 
   // Records over many sectors, or all of one size, so that what an earlier life left begins where a later one ends.
@@ -288,6 +318,7 @@ class Maker {
     if (is_edge_) edge_faults(s, on_broker);
     if (is_churn_) churn_faults(s, on_broker);
     if (is_media_) media_faults(s, on_broker);
+    if (is_retention_) retention_faults(s, on_broker);
     add_class(s, 12, 4, [&](Fault& f, Prng& one) {
       f.kind = FaultKind::WallStep;
       f.host = HostId(static_cast<uint32_t>(one.below(s.hosts.size())));
@@ -427,6 +458,38 @@ class Maker {
   }
 
   // Flushes that take long, one after the other, while others are made; clients that stop reading.
+  // A clock that leaps by hours and days, a disk that others fill, death at any step of a deletion, readers that hold what shall go.
+  template <class OnBroker>
+  void retention_faults(Scenario& s, const OnBroker& on_broker) const {
+    add_class(s, 60, 4, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::WallStep;
+      const auto ms = static_cast<int64_t>(one.log_between(3'600'000, 30ull * 86'400'000));
+      f.amount = one.chance({2, 3}) ? ms : -ms;
+    });
+    add_class(s, 61, 2, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      f.kind = FaultKind::DiskFull;
+      f.amount = static_cast<int64_t>(one.log_between(1u << 20, 12u << 20));
+      f.duration = Duration::milliseconds(static_cast<int64_t>(one.log_between(1'000, 15'000)));
+    });
+    add_class(s, 62, 8, [&](Fault& f, Prng& one) {
+      on_broker(f, one);
+      static constexpr std::string_view kEvents[] = {"SegmentExpired", "LogBegins", "SegmentLeaves", "SegmentMapped"};
+      f.kind = FaultKind::Crash;
+      const uint64_t kind = one.below(3);
+      f.crash_kind = kind == 0 ? CrashKind::Kill : kind == 1 ? CrashKind::PowerLoss : CrashKind::Panic;
+      f.trigger.event = hash_text(kEvents[one.below(std::size(kEvents))]);
+      f.trigger.nth = one.log_between(1, 12);
+      f.trigger.delay = Duration::microseconds(static_cast<int64_t>(one.log_between(1, 200'000)));
+    });
+    add_class(s, 63, 3, [&](Fault& f, Prng& one) {
+      f.node = NodeId(static_cast<uint32_t>(one.below(s.nodes.size())));
+      f.kind = FaultKind::SlowReceiver;
+      f.duration = Duration::milliseconds(static_cast<int64_t>(one.log_between(100, 10'000)));
+    });
+  }
+
   template <class OnBroker>
   void churn_faults(Scenario& s, const OnBroker& on_broker) const {
     add_class(s, 40, 16, [&](Fault& f, Prng& one) {
@@ -489,7 +552,7 @@ class Maker {
 
   std::string profile_;
   Seed seed_;
-  bool is_calm_ = false, is_storm_ = false, has_disk_faults_ = false, has_network_faults_ = false, is_edge_ = false, is_churn_ = false, is_still_ = false, is_media_ = false;
+  bool is_calm_ = false, is_storm_ = false, has_disk_faults_ = false, has_network_faults_ = false, is_edge_ = false, is_churn_ = false, is_still_ = false, is_media_ = false, is_retention_ = false;
   uint64_t storm_ = 0;
   Duration chaos_;
 };
@@ -503,6 +566,7 @@ std::vector<ProfileInfo> profiles() {
           {"edge", "store, with bursts, rare hashes, power cuts inside flushes and after failed ones, clocks that go back"},
           {"churn", "store, with topics that are deleted and made again, groups that come and go, one-way sends, floods of requests"},
           {"media", "store, with torn and stale records, power cuts in a row, and damage to the store at rest: rot, lost checkpoints and indexes"},
+          {"retention", "store, with small segments that go soon, clocks that leap, a disk that others fill, death at any step of a deletion"},
           {"still", "no fault, and little to do: steps that gather much, bursts, and long rests in which what is acked is delivered promptly"},
           {"calm", "no fault at all: what is acked is delivered promptly, once"}};
 }

@@ -64,6 +64,13 @@ void Workload::read_page(std::shared_ptr<QueueRead> read) {
       [this, read](const Reply& reply) {
         const auto* pulled = std::get_if<reply::Pulled>(&reply);
         if (pulled == nullptr) return false;
+        if (pulled->code == Code::PullOffsetMoved && pulled->next.value() > read->at && pulled->next.value() <= read->max) {
+          // Retention was faster: the queue begins there now. Everything that is read counts, what went before need not be.
+          read->min = read->at = pulled->next.value();
+          read->items.clear();
+          read_page(read);
+          return true;
+        }
         if (pulled->code == Code::PullRetryImmediately) {
           if (pulled->next.value() <= read->at) return false;
           read->at = pulled->next.value();   // nothing of it can be given: what is missing, the oracle sees
@@ -98,6 +105,7 @@ void Workload::read_keys() {
   for (size_t i = first; i < all.size(); i += step) {
     read_key(all[i], {});
     const std::vector<int64_t> stamps = court_.index().stamps(all[i]);
+    if (stamps.empty()) continue;   // gone meanwhile
     KeyedStream draws(scenario_.seed, load_domain(7), mix64(sequence_total_, i));
     const int64_t one = stamps[draws.below(stamps.size())], other = stamps[draws.below(stamps.size())];
     read_key(all[i], {std::min(one, other), std::max(one, other)});

@@ -40,6 +40,7 @@ flush() { bash tests/real/flush.sh; }
 flush_self_test() { bash tests/real/flush.sh --self-test; }
 diskfull() { bash tests/real/diskfull.sh; }
 examples() { bash tests/examples/run.sh; }
+retention() { bash tests/real/retention.sh "$(is_full && echo 20 || echo 5)"; }
 bad_input() { python3 tests/real/badinput.py; }
 
 # No violation; in full: at least 3,000 seeds and a million acknowledged messages, and every fault but those that break the promise fired and mattered.
@@ -65,7 +66,7 @@ one_hash() {
   done
   bash tests/hash_matrix.sh --seeds "$(is_full && echo 200 || echo 20)" --start 1 build/release build/clang build/asan
 }
-explore() { "$bin/fulmar-sim" explore && "$bin/fulmar-sim" explore --async; }
+explore() { "$bin/fulmar-sim" explore && "$bin/fulmar-sim" explore --async && "$bin/fulmar-sim" explore --retention && "$bin/fulmar-sim" explore --retention --async; }
 mutants() {
   if is_full; then "$bin/fulmar-sim" mutants; else "$bin/fulmar-sim" mutants --short; fi
 }
@@ -76,7 +77,7 @@ bench() { "$bin/bench_core" --benchmark_min_time="$(is_full && echo 0.5 || echo 
 
 # --- the runner -------------------------------------------------------------------------------------------------------------------------------
 
-lines=(quickstart quickstart_self_test start residence kill9 flush flush_self_test diskfull bad_input examples swarm one_hash explore mutants purity derived_files bench)
+lines=(quickstart quickstart_self_test start residence kill9 flush flush_self_test diskfull retention bad_input examples swarm one_hash explore mutants purity derived_files bench)
 for name in "${wanted[@]}"; do
   [[ " ${lines[*]} " == *" $name "* ]] || { echo "acceptance: no line is named $name; there are: ${lines[*]}" >&2; exit 2; }
 done

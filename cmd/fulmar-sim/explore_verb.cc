@@ -31,6 +31,7 @@ Scenario explored(const ExploreOptions& options, Seed seed) {
   geometry.unflushed_bytes_max = 128 * 1024;
   geometry.flush_interval_ms = 100;
   geometry.queue_flush_interval_ms = 400;
+  if (options.is_retaining) geometry.retain_bytes_max = 2 * geometry.log_file_bytes;
   Scenario s = plain_scenario(seed, geometry);
   s.profile = "explore";
   s.load.messages_max = kOperations;
@@ -38,7 +39,7 @@ Scenario explored(const ExploreOptions& options, Seed seed) {
   s.load.queues = 2;
   s.load.batched = {1, 4};
   s.load.batch_max = 4;
-  s.load.body_bytes_max = 400;
+  s.load.body_bytes_max = options.is_retaining ? 2'500 : 400;
   s.load.large = {1, 60};
   s.load.large_bytes_max = 9000;
   s.load.gap_max = Duration::milliseconds(30);

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   RunOptions run;
   CLI::App* run_app = app.add_subcommand("run", "one run of one seed");
   run_app->add_option("--seed", run.seed, "decimal, or fulmar1:PROFILE:HEX");
-  run_app->add_option("--profile", run.profile, "store, network, mixed, edge, churn, media, still or calm");
+  run_app->add_option("--profile", run.profile, "store, network, mixed, edge, churn, media, retention, still or calm");
   run_app->add_flag("--json", run.is_json, "one JSON object");
 
   ReplayOptions replay;
@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   explore_app->add_option("--nested", explore.nested, "how many crashes inside recoveries");
   explore_app->add_option("--step", explore.step, "only every nth call");
   explore_app->add_flag("--async", explore.is_async, "ASYNC_FLUSH instead of SYNC_FLUSH");
+  explore_app->add_flag("--retention", explore.is_retaining, "a log of two segments at most: crashes inside deletions, too");
   explore_app->add_flag("--json", explore.is_json);
 
   MutantsOptions mutants;

@@ -25,7 +25,7 @@ int swarm_verb(const SwarmOptions& options);
 
 int list_verb(bool is_json);
 
-struct ExploreOptions { std::string seed = "1"; int jobs = 0; uint64_t nested = 300; uint64_t step = 1; bool is_async = false; bool is_json = false; };
+struct ExploreOptions { std::string seed = "1"; int jobs = 0; uint64_t nested = 300; uint64_t step = 1; bool is_async = false, is_retaining = false, is_json = false; };
 int explore_verb(const ExploreOptions& options);
 
 struct MutantsOptions { std::string only, file = "sim/mutants.killed"; uint64_t seeds = 60; int jobs = 0; bool is_updating = false, is_short = false, is_json = false; };

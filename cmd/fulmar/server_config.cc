@@ -12,7 +12,7 @@ namespace fulmar::cmd {
 namespace {
 
 constexpr std::string_view kDevDefaults =
-    "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\n";
+    "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\ncleanFileForciblyEnable=false\n";
 
 template <class Config>
 using Parse = Result<Config> (*)(std::string_view, std::vector<ConfigNote>*);

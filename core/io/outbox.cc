@@ -48,7 +48,7 @@ void Outbox::list(Ticket ticket, std::string_view directory) { requests_.emplace
 void Outbox::map(Ticket ticket, std::string_view path, uint64_t size_bytes, Open how) {
   requests_.emplace_back(request::Map{ticket, std::string(path), size_bytes, how});
 }
-void Outbox::prepare(Ticket ticket, FileId file, Range range) { requests_.emplace_back(request::Prepare{ticket, file, range}); }
+void Outbox::prepare(Ticket ticket, FileId file, Range range, Zeros zeros) { requests_.emplace_back(request::Prepare{ticket, file, range, zeros}); }
 void Outbox::warm(Ticket ticket, std::span<const FileSlice> slices) {
   requests_.emplace_back(request::Warm{ticket, {slices.begin(), slices.end()}});
 }
@@ -109,7 +109,7 @@ std::string Outbox::text() const {
           else if constexpr (std::is_same_v<R, request::List>) line("list", r.directory);
           else if constexpr (std::is_same_v<R, request::Map>)
             line("map", fmt::format("{} {} {}", r.path, r.size_bytes, r.how == Open::New ? "new" : r.how == Open::Existing ? "existing" : "read-only"));
-          else if constexpr (std::is_same_v<R, request::Prepare>) line("prepare", range(r.file, r.range));
+          else if constexpr (std::is_same_v<R, request::Prepare>) line(r.zeros == Zeros::Soon ? "prepare soon" : "prepare", range(r.file, r.range));
           else if constexpr (std::is_same_v<R, request::Warm>) {
             std::string slices;
             for (const FileSlice& s : r.slices) slices += (slices.empty() ? "" : " ") + range(s.file, s.range);

@@ -19,6 +19,7 @@ namespace fulmar {
 struct FileSlice { FileId file; Range range; };
 using Piece = std::variant<Bytes, FileSlice>;
 enum class Open : uint8_t { New, Existing, ReadOnly };
+enum class Zeros : uint8_t { Durable, Soon };
 
 namespace request {
 struct Listen   { Ticket ticket; Port port; Address at; };
@@ -31,7 +32,7 @@ struct Resume   { ConnId conn; };
 struct Close    { ConnId conn; Errc why; };
 struct List     { Ticket ticket; std::string directory; };
 struct Map      { Ticket ticket; std::string path; uint64_t size_bytes; Open how; };
-struct Prepare  { Ticket ticket; FileId file; Range range; };
+struct Prepare  { Ticket ticket; FileId file; Range range; Zeros zeros = Zeros::Durable; };
 struct Warm     { Ticket ticket; std::vector<FileSlice> slices; };
 struct Cool     { FileId file; Range range; };
 struct Flush    { Ticket ticket; FileId file; Range range; };
@@ -78,7 +79,8 @@ class Outbox {
   void map(Ticket ticket, std::string_view path, uint64_t size_bytes, Open how);
   // Then: blocks allocated, resident, zero (whatever was there before), clean and durable. DiskFull comes from here, from map and
   // from replace, never from a store into memory. After a crash before Done each page is old or zero.
-  void prepare(Ticket ticket, FileId file, Range range);
+  // Zeros::Soon: neither clean nor durable; the zeros are like stores that the next flush covers.
+  void prepare(Ticket ticket, FileId file, Range range, Zeros zeros = Zeros::Durable);
   void warm(Ticket ticket, std::span<const FileSlice> slices);  // fetch cold pages off the loop; Unreadable when one cannot be read
   void cool(FileId file, Range range);                          // we will not touch this soon; it leaves our residence, not the cache
   // Covers what was stored in the range before the end of the step that asks. Durable once Done says so, not before. Once one has

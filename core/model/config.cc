@@ -18,7 +18,7 @@ namespace {
 // One row of the table: where a value lives and what it may be. `least` and `most` bound the number, the bytes of a text or the items
 // of a list; `multiple` is for file sizes that hold whole pages or entries.
 template <class C>
-using Member = std::variant<std::string C::*, std::vector<std::string> C::*, bool C::*, FlushDiskType C::*, CompressionType C::*, uint16_t C::*, int32_t C::*,
+using Member = std::variant<std::string C::*, std::vector<std::string> C::*, bool C::*, FlushDiskType C::*, CompressionType C::*, HourSet C::*, uint16_t C::*, int32_t C::*,
                             uint32_t C::*, int64_t C::*, uint64_t C::*>;
 template <class C>
 struct Field {
@@ -60,6 +60,14 @@ constexpr Field<BrokerConfig> kBrokerFields[] = {
   {"enabledAppendPropCRC", &BrokerConfig::is_crc_property_on, "store a checksum over topic, body and properties with each message"},
   {"diskSpaceWarningLevelRatio", &BrokerConfig::disk_refuse_percent, "refuse writes when the disk is fuller than this, in percent", 1, 99},
   {"diskFreeBytesMin", &BrokerConfig::disk_free_bytes_min, "refuse writes when fewer bytes are free", 0, std::numeric_limits<int64_t>::max()},
+  {"fileReservedTime", &BrokerConfig::file_reserved_hours, "hours that messages are kept at least; a file goes when its youngest is older", 1, 1'000'000},
+  {"fileReservedMs", &BrokerConfig::file_reserved_ms, "the same in ms, for stores that keep minutes; 0: fileReservedTime says it", 0, 3'600'000'000'000},
+  {"deleteWhen", &BrokerConfig::delete_hours, "hours of the day, local time, in which expired files are deleted, two digits each, separated by ';'"},
+  {"diskMaxUsedSpaceRatio", &BrokerConfig::disk_expired_percent, "when the disk is fuller than this, in percent, expired files are deleted at any hour", 10, 99},
+  {"diskSpaceCleanForciblyRatio", &BrokerConfig::disk_forced_percent, "when the disk is fuller than this, in percent, the oldest file is deleted whatever its age", 30, 99},
+  {"cleanFileForciblyEnable", &BrokerConfig::is_deleting_forcibly, "obey diskSpaceCleanForciblyRatio; false: writes are refused instead"},
+  {"retainBytesMax", &BrokerConfig::retain_bytes_max, "bytes of commit log kept at most, whole files; 0: no bound", 0, std::numeric_limits<int64_t>::max()},
+  {"neverDeleteUnread", &BrokerConfig::is_unread_kept, "keep whatever a group that has committed offsets has not consumed yet, even when the disk fills"},
   {"registerNameServerPeriod", &BrokerConfig::register_interval_ms, "ms between registrations; keep it well below the name server's brokerExpiry", 10, kDayMs},
   {"prepareAheadBytesMax", &BrokerConfig::prepare_ahead_bytes_max, "bytes of commit log allocated and zeroed ahead of the writer", 64 * kKiB, 2 * kGiB},
 };
@@ -184,6 +192,19 @@ Result<void> parse_into(CompressionType& out, std::string_view text, Bounds) {
   else return bad(fmt::format("'{}' is neither ZLIB nor LZ4 nor ZSTD", text));
   return {};
 }
+// RocketMQ's form: "04" or "04;16".
+Result<void> parse_into(HourSet& out, std::string_view text, Bounds) {
+  HourSet hours;
+  Result<void> outcome;
+  for_each_part(text, ';', [&](std::string_view part) {
+    const auto hour = parse_number(part, {0, 23, 1});
+    if (hour) hours.mask |= 1u << *hour;
+    else if (outcome) outcome = bad(fmt::format("'{}' is not an hour from 00 to 23", part));
+  });
+  if (outcome && hours.mask == 0) return bad("names no hour; expired files would never be deleted");
+  if (outcome) out = hours;
+  return outcome;
+}
 template <class Number>
 Result<void> parse_into(Number& out, std::string_view text, Bounds bounds) {
   FULMAR_TRY(const int64_t value, parse_number(text, bounds));
@@ -200,6 +221,12 @@ std::string text_of(const std::vector<std::string>& items) {
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(FlushDiskType value) { return value == FlushDiskType::Sync ? "SYNC_FLUSH" : "ASYNC_FLUSH"; }
 std::string text_of(CompressionType value) { return value == CompressionType::Zlib ? "ZLIB" : value == CompressionType::Lz4 ? "LZ4" : "ZSTD"; }
+std::string text_of(HourSet hours) {
+  std::string out;
+  for (uint32_t hour = 0; hour < 24; ++hour)
+    if (hours.has(hour)) out += fmt::format("{}{:02}", out.empty() ? "" : ";", hour);
+  return out;
+}
 template <class Number>
 std::string text_of(Number value) { return fmt::format("{}", value); }
 
@@ -341,31 +368,53 @@ bool is_known(const Table<C>& table, std::string_view key) {
 }
 
 // Of a key that stands twice, the later line counts; the earlier one is told of.
-void note_repeated(std::map<std::string, int, std::less<>>& lines, const Entry& entry, std::vector<ConfigNote>& notes) {
+void note_repeated(std::map<std::string, int, std::less<>>& lines, const Entry& entry, std::vector<ConfigNote>* notes) {
   const auto [before, is_first] = lines.try_emplace(entry.key, entry.line);
   if (is_first) return;
-  notes.push_back({ConfigNote::Kind::Ignored, before->second, entry.key, fmt::format("set again in line {}, which counts", entry.line)});
+  if (notes != nullptr) notes->push_back({ConfigNote::Kind::Ignored, before->second, entry.key, fmt::format("set again in line {}, which counts", entry.line)});
   before->second = entry.line;
 }
+// --- what no row can say alone --------------------------------------------------------------------------------------------------------
+
+struct Conflict { std::string_view key; std::string sentence; };
+
+// A retention that would delete what was just written.
+std::optional<Conflict> conflict_of(const BrokerConfig& c) {
+  constexpr int64_t kReservedMsMin = 10'000;
+  if (c.file_reserved_ms != 0 && c.file_reserved_ms < kReservedMsMin)
+    return Conflict{"fileReservedMs", fmt::format("{} would delete messages before anybody can read them: 0, or at least {}", c.file_reserved_ms, kReservedMsMin)};
+  if (c.retain_bytes_max != 0 && c.retain_bytes_max < 2 * c.commit_log_file_bytes)
+    return Conflict{"retainBytesMax", fmt::format("{} is less than two commit log files (mappedFileSizeCommitLog is {}): messages would go as soon as they are written",
+                                                  c.retain_bytes_max, c.commit_log_file_bytes)};
+  return std::nullopt;
+}
+std::optional<Conflict> conflict_of(const NameServerConfig&) { return std::nullopt; }
+std::optional<Conflict> conflict_of(const ClientConfig&) { return std::nullopt; }
 
 template <class C>
 Result<C> parse(std::string_view properties, std::vector<ConfigNote>* notes) {
   C config;
   const Table<C> table = table_of(config);
   std::optional<Error> first_error;
-  std::map<std::string, int, std::less<>> lines;
+  std::map<std::string, int, std::less<>> lines;   // where each key stands last
   int line = 0;
   while (const auto entry = next_entry(properties, line)) {
     // With blanks alone between, nobody but a known key is taken for one: the line may be prose.
     const bool is_pair = entry->separator == Entry::Separator::Sign || (entry->separator == Entry::Separator::Blank && is_known(table, entry->key));
     const std::string& key = is_pair ? entry->key : entry->text;
     const auto verdict = !is_pair || key.empty() ? Verdict{ConfigNote::Kind::Bad, "is not of the form key=value"} : apply(table, config, key, entry->value);
-    if (notes != nullptr && (!verdict || verdict->kind == ConfigNote::Kind::Ignored)) note_repeated(lines, *entry, *notes);
+    if (!verdict || verdict->kind == ConfigNote::Kind::Ignored) note_repeated(lines, *entry, notes);
     if (!verdict) continue;
     if (verdict->kind != ConfigNote::Kind::Ignored && !first_error) first_error = bad(fmt::format("line {}: {}: {}", entry->line, key, verdict->sentence));
     if (notes != nullptr) notes->push_back({verdict->kind, entry->line, key, verdict->sentence});
   }
   if (first_error) return *std::move(first_error);
+  if (const std::optional<Conflict> conflict = conflict_of(config)) {
+    const auto found = lines.find(conflict->key);
+    const int line = found == lines.end() ? 0 : found->second;
+    if (notes != nullptr) notes->push_back({ConfigNote::Kind::Bad, line, std::string(conflict->key), conflict->sentence});
+    return bad(fmt::format("line {}: {}: {}", line, conflict->key, conflict->sentence));
+  }
   return config;
 }
 

@@ -16,6 +16,11 @@ namespace fulmar {
 
 enum class FlushDiskType : uint8_t { Sync, Async };  // SYNC_FLUSH (our default), ASYNC_FLUSH
 enum class CompressionType : uint8_t { Zlib, Lz4, Zstd };
+struct HourSet {                                     // hours of the day, as text "04" or "04;16"
+  uint32_t mask = 0;                                 // bit n: the hour from n o'clock on
+  bool has(uint32_t hour) const { return (mask >> hour & 1u) != 0; }
+  friend bool operator==(HourSet, HourSet) = default;
+};
 
 struct BrokerConfig {
   std::string cluster = "DefaultCluster";             // brokerClusterName
@@ -42,6 +47,14 @@ struct BrokerConfig {
   bool is_crc_property_on = true;                     // enabledAppendPropCRC: on for new stores
   uint32_t disk_refuse_percent = 90;                  // diskSpaceWarningLevelRatio: refuse writes above
   uint64_t disk_free_bytes_min = 0;                   // diskFreeBytesMin (ours): refuse writes below; `dev` sets 512 MiB
+  int64_t file_reserved_hours = 72;                   // fileReservedTime: messages younger than this are not deleted for their age
+  int64_t file_reserved_ms = 0;                       // fileReservedMs (ours): the same in ms, for stores that keep minutes; 0: fileReservedTime
+  HourSet delete_hours{1u << 4};                      // deleteWhen: expired files go in these hours, local time
+  uint32_t disk_expired_percent = 75;                 // diskMaxUsedSpaceRatio: above, expired files go at any hour
+  uint32_t disk_forced_percent = 85;                  // diskSpaceCleanForciblyRatio: above, the oldest file goes whatever its age …
+  bool is_deleting_forcibly = true;                   // cleanFileForciblyEnable: … if this says so; `dev` says no (decision 10)
+  uint64_t retain_bytes_max = 0;                      // retainBytesMax (ours): the oldest files of a longer log go; 0: no bound
+  bool is_unread_kept = false;                        // neverDeleteUnread (ours): what a known group has not consumed is never deleted
   int64_t register_interval_ms = 1000;                // registerNameServerPeriod for native name servers
   uint64_t prepare_ahead_bytes_max = 64ull << 20;     // prepareAheadBytesMax (ours), decision 1
   friend bool operator==(const BrokerConfig&, const BrokerConfig&) = default;

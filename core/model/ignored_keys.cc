@@ -26,10 +26,10 @@ constexpr IgnoredKeys kBrokerKeys[] = {
   {"rejectTransactionMessage duplicationEnable", "false", "nothing to switch: neither transactions nor duplication exist here yet"},
 
   // --- store ---
-  {"deleteWhen fileReservedTime destroyMapedFileIntervalForcibly redeleteHangedFileInterval deleteCommitLogFilesInterval "
-   "deleteConsumeQueueFilesInterval deleteFileBatchMax maxBatchDeleteFilesNum cleanResourceInterval cleanFileForciblyEnable "
-   "diskMaxUsedSpaceRatio diskSpaceCleanForciblyRatio enableCleanExpiredOffset",
-   "", "retention is not there yet: files are kept until the operator removes them; writes stop at diskSpaceWarningLevelRatio"},
+  {"destroyMapedFileIntervalForcibly redeleteHangedFileInterval deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval "
+   "deleteFileBatchMax maxBatchDeleteFilesNum cleanResourceInterval",
+   "", "expired files go one after the other, off the loop, each when its last reader is done"},
+  {"enableCleanExpiredOffset", "", "committed offsets are kept"},
   {"flushCommitLogLeastPages flushCommitLogThoroughInterval flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval "
    "commitIntervalCommitLog commitCommitLogLeastPages commitCommitLogThoroughInterval wakeFlushWhenPutMessage enableRunningFlagsInFlush",
    "", "each flush covers all unflushed bytes and starts by itself: flushIntervalCommitLog and asyncUnflushedBytesMax bound it"},

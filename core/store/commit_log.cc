@@ -26,7 +26,7 @@ constexpr Duration kQuiet = Duration::seconds(10);
 CommitLog::CommitLog(Options options, Watermarks& watermarks)
     : options_(std::move(options)),
       watermarks_(watermarks),
-      files_({options_.directory, options_.file_bytes, options_.ahead_max, owner::kLogFiles}),
+      files_({options_.directory, options_.file_bytes, options_.ahead_max, owner::kLogFiles, options_.zeros}),
       warms_(owner::kLogWarm) {}
 
 // --- writing -------------------------------------------------------------------------------------------------------------------------
@@ -42,7 +42,9 @@ Result<CommitLog::PlaceFound> CommitLog::place_for(uint64_t bytes) const {
     const uint64_t left = files_.file(*index).end() - end;
     if (bytes + kFillerBytes > left) out = {files_.file(*index).end(), true};
   }
-  if (files_.prepared_to() < out.at + bytes || !files_.find(out.at)) {
+  // With room for a filler, which a file keeps anyway: what stands behind the end is always ours, be it zeros. In a recycled file anything
+  // else could be taken for what it was in its earlier life.
+  if (files_.prepared_to() < out.at + bytes + kFillerBytes || !files_.find(out.at)) {
     if (const Error* why = files_.blocked()) return *why;
     return Error(Errc::LogRolling, fmt::format("the log is prepared to {}, the record ends at {}", files_.prepared_to(), out.at + bytes));
   }
@@ -67,7 +69,8 @@ void CommitLog::make_room(Ctx& ctx, uint64_t bytes) {
   if (bytes + kFillerBytes <= left) return;
   SOMETIMES("store: a segment ends with a filler", true);
   SOMETIMES("store: a segment ends with exactly a filler", left == kFillerBytes);
-  encode_filler(ctx.files.at(file.id).writable({end - file.start, end - file.start + kFillerBytes}), static_cast<uint32_t>(left));
+  const uint64_t bytes_stored = std::min<uint64_t>(left, kStampedFillerBytes);
+  encode_filler(ctx.files.at(file.id).writable({end - file.start, end - file.start + bytes_stored}), static_cast<uint32_t>(left), PhysicalOffset(end));
   watermarks_.appended = PhysicalOffset(file.end());
 }
 
@@ -105,6 +108,14 @@ void CommitLog::pump(Ctx& ctx) {
   if (is_writing_) files_.pump(ctx, watermarks_.appended.value());
   pump_cooling(ctx);
 }
+
+void CommitLog::retire_front() {
+  last_use_.erase(files_.begin());
+  files_.retire_front();
+  watermarks_.begin = PhysicalOffset(files_.begin());
+}
+
+bool CommitLog::is_front_idle() const { return !last_use_.contains(files_.begin()); }
 
 // --- residence (decision 2) ----------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ namespace fulmar {
 struct Appended { PhysicalOffset begin, end; QueueOffset queue_offset; };
 
 // Who waits for cold pages; the rest of the token is the waiter's own.
-enum class WarmFor : uint8_t { Recovery = 1, Dispatch = 2, Queues = 3, Pull = 4, Query = 5 };
+enum class WarmFor : uint8_t { Recovery = 1, Dispatch = 2, Queues = 3, Pull = 4, Query = 5, Retention = 6 };
 struct WarmToken { WarmFor who; uint64_t what = 0; };
 struct Warmed { WarmToken token; Result<void> outcome; };   // Unreadable: a page of the range cannot be read
 
@@ -26,6 +26,7 @@ class CommitLog {
     uint64_t ahead_max = 64ull << 20;
     uint32_t body_bytes_max = 4u << 20;
     bool with_crc_property = true;
+    Zeros zeros = Zeros::Durable;
   };
   CommitLog(Options options, Watermarks& watermarks);
 
@@ -61,6 +62,11 @@ class CommitLog {
   // First byte behind the file that holds `at`.
   PhysicalOffset file_end(PhysicalOffset at) const;
   PhysicalOffset file_begin(PhysicalOffset at) const;
+
+  // --- retention ------------------------------------------------------------------------------------------------------------------------
+  // The oldest file is not part of the log any more: begin moves behind it. files().dispose() then ends it.
+  void retire_front();
+  bool is_front_idle() const;               // nobody was sent anything of it for a while
 
   // --- inputs and pump ----------------------------------------------------------------------------------------------------------------
   void on_mapped(Ctx& ctx, const Mapped& mapped);

@@ -86,6 +86,10 @@ void ConsumeQueues::Impl::begin_at(QueueState& q, int64_t first) {
 }
 
 void ConsumeQueues::Impl::append(QueueState& q, const QueueEntry& entry) {
+  if (q.min == q.max) {
+    q.first_at_index = q.min;
+    q.first_at = entry.at;
+  }
   q.pending.push_back(entry);
   ++q.max;
   ++entries;
@@ -155,7 +159,17 @@ void ConsumeQueues::assigned(std::string_view topic, QueueId queue, EntryCount c
 }
 
 void ConsumeQueues::begin_appending() {
-  for (auto& q : impl_->queues) q->next = q->max;
+  for (auto& q : impl_->queues) {
+    // Nothing of it is in the log any more, and its files were lost.
+    SOMETIMES("store: an empty queue goes on at its floor", q->min == q->max && q->max < q->floor);
+    if (q->min == q->max && q->max < q->floor) impl_->begin_at(*q, q->floor);
+    q->next = q->max;
+  }
+}
+
+void ConsumeQueues::set_floor(std::string_view topic, QueueId queue, QueueOffset next) {
+  QueueState* q = impl_->find_or_make(topic, queue.value());
+  if (q != nullptr) q->floor = std::max(q->floor, next.value());
 }
 
 QueueRange ConsumeQueues::range(std::string_view topic, QueueId queue) const {
@@ -223,7 +237,10 @@ void ConsumeQueues::for_each(const std::function<void(std::string_view, QueueId,
     }
 }
 
-std::vector<uint64_t> ConsumeQueues::take_ready() { return std::exchange(impl_->ready, {}); }
+std::vector<uint64_t> ConsumeQueues::take_ready() {
+  if (impl_->is_cutting) impl_->take_cut_tokens();
+  return std::exchange(impl_->ready, {});
+}
 
 std::vector<Arrival> ConsumeQueues::take_arrivals() {
   std::vector<Arrival> out;
@@ -306,7 +323,7 @@ void ConsumeQueues::begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entrie
 }
 bool ConsumeQueues::is_queue_file(std::string_view path) { return Impl::is_queue_file(path); }
 void ConsumeQueues::allow_removals(bool is_allowed) { impl_->may_remove = is_allowed; }
-bool ConsumeQueues::wants_removals() const { return !impl_->removals.empty() || !impl_->removals_stalled.empty(); }
+bool ConsumeQueues::wants_removals() const { return !impl_->removals.empty() || !impl_->removals_stalled.empty() || !impl_->old_files.empty(); }
 
 QueueTableState ConsumeQueues::table(PhysicalOffset covers) const {
   QueueTableState out;
@@ -340,6 +357,8 @@ void ConsumeQueues::on_done(Ctx& ctx, const Done& done) { impl_->on_done(ctx, do
 
 void ConsumeQueues::pump(Ctx& ctx) {
   impl_->pump_removals(ctx);
+  impl_->pump_old_files(ctx);
+  impl_->pump_cut(ctx, *this);
   impl_->pump_load(ctx);
   impl_->pump_rounds(ctx);
   impl_->pump_sweep(ctx);

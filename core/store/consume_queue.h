@@ -72,6 +72,8 @@ class ConsumeQueues : public Derived {
   void retire_topic(Ctx& ctx, std::string_view topic, PhysicalOffset end);
   // From the fold of retired topics: nothing below `first` is seen, now or when dispatch brings it again; appends go on there.
   void begin_queue_at(std::string_view topic, QueueId queue, QueueOffset first);
+  // From the fold of floors (meta.h): when nothing of the queue is left in the log, appends go on at `next`.
+  void set_floor(std::string_view topic, QueueId queue, QueueOffset next);
   uint64_t entry_count() const;                     // Σ (max - min) over all queues
   // Every queue with entries, in order of topic and queue id: visit(topic, queue id, range).
   // Where all queues stood when the round that has just been done began; `covers` as that round's. Ask between two rounds.
@@ -90,6 +92,19 @@ class ConsumeQueues : public Derived {
   bool is_damaged_on_disk() const;                  // the next start must build the queues again
   std::vector<uint64_t> take_ready();
   std::vector<Arrival> take_arrivals();             // queues that grew since the last call, each once
+
+  // --- retention (consume_queue_cut.cc) ---------------------------------------------------------------------------------------------
+  // Finds, queue by queue, the first entry at or behind `cut`; nothing changes yet. One measuring at a time; a new one replaces it.
+  void begin_cut(Ctx& ctx, PhysicalOffset cut);
+  bool is_cut_measured() const;
+  // Queues that ever held something, in order of topic and id: what they would begin with. new_min == max: nothing would be left; then
+  // `is_at_rest` says that nothing is on its way to them either.
+  struct Cut { std::string_view topic; QueueId queue; QueueOffset min, new_min, max; bool is_at_rest; };
+  void for_each_cut(const std::function<void(const Cut&)>& visit) const;
+  // Queues begin there from now on. Returns how many entries went. Their files go with remove_behind_cut(), when the caller has made
+  // durable that the log begins at the cut.
+  uint64_t apply_cut();
+  void remove_behind_cut();
 
   // --- inputs and pump --------------------------------------------------------------------------------------------------------------
   void on_mapped(Ctx& ctx, const Mapped& mapped);

@@ -348,6 +348,10 @@ void ConsumeQueues::Impl::on_mapped(Ctx& ctx, const Mapped& mapped) {
 void ConsumeQueues::Impl::on_done(Ctx& ctx, const Done& done) {
   const InFlight flight = tickets.redeem(done.ticket);
   if (flight.what == What::Remove) return on_removed(ctx, flight, done.outcome);
+  if (flight.what == What::RemoveOld) {   // one that stays is found again by a later start, and goes with the next cut
+    --old_files_out;
+    return;
+  }
   QueueState& q = *queues[flight.queue];
   const auto it = open_files.find({flight.queue, flight.start});
   CHECK(it != open_files.end());

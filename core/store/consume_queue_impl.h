@@ -22,6 +22,10 @@ struct QueueState {
   uint32_t index = 0;               // in Impl::queues
   int64_t min = 0, max = 0, next = 0;
   int64_t stored = 0, cursor = 0;
+  int64_t floor = 0;                // set_floor()
+  int64_t first_at_index = -1;      // retention: `first_at` is where the record of this entry stands
+  PhysicalOffset first_at;
+  int64_t cut_min = 0;              // retention: what was measured last
   int64_t flush_from = 0;           // first index written since the last flush
   int64_t round_end = 0;            // the round that is running wants this much stored; between rounds: what the last one covers
   uint64_t prepared_to = 0;         // byte on the queue's line up to which this life has prepared; 0: nothing yet
@@ -42,7 +46,7 @@ struct QueueState {
 };
 
 struct ConsumeQueues::Impl {
-  enum class What : uint8_t { MapWrite, MapRead, Prepare, WarmWrite, WarmRead, Flush, Remove };
+  enum class What : uint8_t { MapWrite, MapRead, Prepare, WarmWrite, WarmRead, Flush, Remove, RemoveOld };
   struct InFlight { What what = What::MapWrite; uint32_t queue = 0; uint64_t start = 0; uint32_t life = 0; Range range; };
   struct FileKey { uint32_t queue; uint64_t start; friend auto operator<=>(const FileKey&, const FileKey&) = default; };
   struct Wait { uint64_t token; Range window; bool is_asked; };
@@ -66,6 +70,7 @@ struct ConsumeQueues::Impl {
     uint64_t clear_at = 0;          // byte on the queue's line
     bool is_waiting_for_log = false, is_record_unreadable = false;
   };
+  struct CutJob { int64_t low = 0, high = 0; bool is_waiting = false; };
   enum class Probe : uint8_t { Ready, Waiting, Lost };
 
   Impl(ConsumeQueues::Options o, CommitLog& l, Watermarks& w);
@@ -131,6 +136,12 @@ struct ConsumeQueues::Impl {
   bool is_plausible(const QueueEntry& entry) const;
   bool is_dead(const QueueEntry& entry) const;
 
+  // --- retention (consume_queue_cut.cc) --------------------------------------------------------------------------------------------------------
+  void pump_cut(Ctx& ctx, ConsumeQueues& self);
+  bool step_cut(Ctx& ctx, ConsumeQueues& self, QueueState& q, CutJob& job);   // true: measured
+  void take_cut_tokens();
+  void pump_old_files(Ctx& ctx);
+
   Options options;
   CommitLog& log;
   Watermarks& watermarks;
@@ -147,6 +158,13 @@ struct ConsumeQueues::Impl {
   bool is_damaged_on_disk = false;        // an entry that cannot be right was met
   uint64_t entries = 0;                          // Σ (max - min)
   std::vector<uint64_t> ready;
+  PhysicalOffset cut;
+  bool is_cutting = false;
+  std::map<uint32_t, CutJob> cut_jobs;
+  uint32_t cut_next = 0;                         // queues below it are measured, or in cut_jobs
+  std::vector<QueueEntry> cut_entries;           // scratch
+  std::deque<FileKey> old_files;                 // behind the log's begin: nobody looks for anything there
+  size_t old_files_out = 0;
   std::optional<Error> blocked;
   Monotonic retry_at = Monotonic::never(), sweep_at = Monotonic::never();
 

@@ -29,7 +29,23 @@ struct PrepareResumedEvent {
   auto values() const { return std::array{at}; }
 };
 
+struct SegmentLeavesEvent {
+  FULMAR_EVENT(SegmentLeaves, Info, "segment {} of {} bytes is gone ({})");
+  uint64_t start, size;
+  std::string_view how;
+  auto values() const { return std::array{start, size}; }
+  std::string_view text() const { return how; }
+};
+struct SegmentStaysEvent {
+  FULMAR_EVENT(SegmentStays, Warning, "segment {} cannot be removed now, tried again every second: {}");
+  uint64_t start;
+  std::string_view why;
+  auto values() const { return std::array{start}; }
+  std::string_view text() const { return why; }
+};
+
 constexpr Duration kRetry = Duration::seconds(1);
+constexpr uint64_t kStepsTogetherMax = 8, kDurableStepsTogetherMax = 2;   // of kPrepareStepBytes
 
 }  // namespace
 
@@ -85,34 +101,50 @@ uint64_t FileSequence::ahead_wanted(Ctx& ctx, uint64_t end) {
   }
   const uint64_t least = rate_end_ == end && rate_bytes_ == 0 ? limits::kPrepareAheadMin : limits::kPrepareAheadIdle;
   // Never more than two files: with small segments a fixed distance would be dozens of them.
-  return std::min({options_.ahead_max, std::max(least, rate_bytes_ / 4), 2 * options_.file_bytes});
+  // A burst is followed at once: one turn of a busy loop appends megabytes.
+  return std::min({options_.ahead_max, std::max({least, rate_bytes_ / 4, end - rate_end_}), 2 * options_.file_bytes});
+}
+
+bool FileSequence::make_next(Ctx& ctx) {
+  const uint64_t start = limit();
+  if (renaming_to_ == start && leaving_) return false;
+  files_.push_back({start, options_.file_bytes, FileId(), File::State::Mapping});
+  is_making_ = true;
+  ctx.out.map(tickets_.issue({InFlight::What::MapNew, start, 0}), path(files_.size() - 1), options_.file_bytes, Open::New);
+  return true;
 }
 
 void FileSequence::pump(Ctx& ctx, uint64_t end) {
-  if (!is_writing_ || is_advancing_ || blocked_) return;
-  if (prepared_to_ >= end + ahead_wanted(ctx, end)) return;
+  if (!is_writing_ || blocked_) return;
+  // A file takes a while to be made, and a writer at full speed does not wait: the next one is there once half of this one is full.
+  if (!is_making_ && !files_.empty() && limit() > prepared_to_ && limit() - end <= options_.file_bytes / 2) (void)make_next(ctx);
+  const uint64_t wanted = end + ahead_wanted(ctx, end);
+  if (is_advancing_ || prepared_to_ >= wanted) return;
   const std::optional<size_t> index = find(prepared_to_);
   if (!index) {
-    const uint64_t start = limit();
-    CHECK(prepared_to_ == start, "prepared to {} but the files end at {}", prepared_to_, start);
-    files_.push_back({start, options_.file_bytes, FileId(), File::State::Mapping});
-    is_advancing_ = true;
-    ctx.out.map(tickets_.issue({InFlight::What::MapNew, start, 0}), path(files_.size() - 1), options_.file_bytes, Open::New);
+    CHECK(prepared_to_ == limit(), "prepared to {} but the files end at {}", prepared_to_, limit());
+    (void)make_next(ctx);
     return;
   }
   const File& file = files_[*index];
   if (file.state == File::State::Unmapped) return map_existing(ctx, *index);
   if (file.state == File::State::Mapping) return;
-  // Steps end on multiples of the step, so that a restart in the middle does not shift them for ever.
+  // Steps end on multiples of the step, so that a restart in the middle does not shift them for ever. The further behind, the longer a
+  // step: one is in flight at a time, and each is a turn of the loop.
   const uint64_t from = prepared_to_ - file.start;
-  const uint64_t to = std::min(file.size, (from / limits::kPrepareStepBytes + 1) * limits::kPrepareStepBytes);
+  if (file.is_recycled && MUTANT(RecycledBytesTrusted)) {
+    prepared_to_ = file.end();
+    return ctx.out.step_again();
+  }
+  const uint64_t most = options_.zeros == Zeros::Soon ? kStepsTogetherMax : kDurableStepsTogetherMax;
+  const uint64_t steps = std::clamp<uint64_t>((wanted - prepared_to_) / 2 / limits::kPrepareStepBytes, 1, most);
+  const uint64_t to = std::min(file.size, (from / limits::kPrepareStepBytes + steps) * limits::kPrepareStepBytes);
   is_advancing_ = true;
-  ctx.out.prepare(tickets_.issue({InFlight::What::Prepare, file.start, file.start + to}), file.id, {from, to});
+  ctx.out.prepare(tickets_.issue({InFlight::What::Prepare, file.start, file.start + to}), file.id, {from, to}, options_.zeros);
 }
 
 void FileSequence::fail(Ctx& ctx, Error error) {
   if (MUTANT(DiskFullIsFatal)) return ctx.out.halt(error.code, "no room for the log");
-  is_advancing_ = false;
   if (!std::exchange(is_failing_, true)) ctx.trace.note(PrepareBlockedEvent{prepared_to_, error.text()});
   SOMETIMES("store: the log finds no room on the disk", error.code == Errc::DiskFull);
   blocked_ = std::move(error);
@@ -127,11 +159,19 @@ void FileSequence::unblock(Ctx& ctx) {
 
 void FileSequence::on_timer(Ctx& ctx) {
   blocked_.reset();
+  if (leaving_ && is_leave_stalled_) remove_leaving(ctx);
   ctx.out.step_again();
 }
 
 void FileSequence::on_mapped(Ctx& ctx, const Mapped& mapped) {
   const InFlight what = tickets_.redeem(mapped.ticket);
+  if (what.what == InFlight::What::MapLeaving) {
+    if (!mapped.file) return remove_leaving(ctx);
+    leaving_->id = *mapped.file;
+    leaving_->state = File::State::Mapped;
+    return rename_leaving(ctx);
+  }
+  if (what.what == InFlight::What::MapNew) is_making_ = false;
   const auto it = std::lower_bound(files_.begin(), files_.end(), what.start, [](const File& f, uint64_t s) { return f.start < s; });
   if (it == files_.end() || it->start != what.start) {  // dropped meanwhile
     if (mapped.file) ctx.out.unmap(*mapped.file);
@@ -148,14 +188,14 @@ void FileSequence::on_mapped(Ctx& ctx, const Mapped& mapped) {
   }
   it->id = *mapped.file;
   it->state = File::State::Mapped;
-  if (what.what == InFlight::What::MapNew) is_advancing_ = false;
   ctx.trace.note(SegmentMappedEvent{it->start, it->size, options_.directory});
 }
 
 void FileSequence::on_done(Ctx& ctx, const Done& done) {
   const InFlight what = tickets_.redeem(done.ticket);
-  if (!done.outcome) return fail(ctx, done.outcome.error());
+  if (what.what != InFlight::What::Prepare) return on_leaving(ctx, what, done.outcome);
   is_advancing_ = false;
+  if (!done.outcome) return fail(ctx, done.outcome.error());
   if (prepared_to_ < what.prepare_end) {
     prepared_to_ = what.prepare_end;
     if (std::exchange(is_failing_, false)) ctx.trace.note(PrepareResumedEvent{prepared_to_});
@@ -173,6 +213,84 @@ std::vector<std::string> FileSequence::drop_files_from(Ctx& ctx, uint64_t offset
     files_.pop_back();
   }
   return dropped;
+}
+
+// --- the front ---------------------------------------------------------------------------------------------------------------------------
+
+std::string FileSequence::drop_front() {
+  CHECK(files_.size() > 1 && files_.front().state == File::State::Unmapped);
+  std::string out = path(0);
+  files_.erase(files_.begin());
+  return out;
+}
+
+void FileSequence::retire_front() {
+  CHECK(can_retire_front());
+  leaving_ = files_.front();
+  files_.erase(files_.begin());
+  last_found_ = 0;
+}
+
+size_t FileSequence::files_behind(uint64_t offset) const {
+  return static_cast<size_t>(std::count_if(files_.begin(), files_.end(), [&](const File& file) { return file.start > offset; }));
+}
+
+void FileSequence::dispose(Ctx& ctx, bool may_recycle) {
+  CHECK(leaving_);
+  if (!may_recycle || leaving_->size != options_.file_bytes || is_making_) return remove_leaving(ctx);
+  if (leaving_->state == File::State::Mapped) return rename_leaving(ctx);
+  ctx.out.map(tickets_.issue({InFlight::What::MapLeaving, leaving_->start, 0}), options_.directory + "/" + segment_name(leaving_->start), leaving_->size, Open::Existing);
+}
+
+// To the next name, which nobody else takes meanwhile. The file counts as ours to write only when the name is durable: what is stored
+// under the old one would be gone after a crash.
+void FileSequence::rename_leaving(Ctx& ctx) {
+  if (is_making_) return remove_leaving(ctx);
+  renaming_to_ = limit();
+  ctx.out.rename(tickets_.issue({InFlight::What::Rename, leaving_->start, 0}), leaving_->id, options_.directory + "/" + segment_name(renaming_to_));
+  if (MUTANT(RenameAfterFirstStore)) {
+    files_.push_back({renaming_to_, leaving_->size, leaving_->id, File::State::Mapped, true});
+    renaming_to_ = 0;
+  }
+}
+
+void FileSequence::remove_leaving(Ctx& ctx) {
+  renaming_to_ = 0;
+  is_leave_stalled_ = false;
+  if (leaving_->state == File::State::Mapped) ctx.out.unmap(leaving_->id);
+  leaving_->state = File::State::Unmapped;
+  ctx.out.remove(tickets_.issue({InFlight::What::Remove, leaving_->start, 0}), options_.directory + "/" + segment_name(leaving_->start));
+}
+
+void FileSequence::on_leaving(Ctx& ctx, const InFlight& what, const Result<void>& outcome) {
+  CHECK(leaving_ && leaving_->start == what.start);
+  if (what.what == InFlight::What::Rename && !outcome) {
+    // The new name may stand all the same, but for one that somebody else's file has.
+    SOMETIMES("store: a segment that goes cannot be renamed", true);
+    if (outcome.error().code == Errc::Exists) return remove_leaving(ctx);
+    ctx.out.remove(tickets_.issue({InFlight::What::Unname, leaving_->start, 0}), options_.directory + "/" + segment_name(renaming_to_));
+    return;
+  }
+  const uint64_t to = std::exchange(renaming_to_, 0);
+  if (what.what == InFlight::What::Unname) return remove_leaving(ctx);
+  if (!outcome) {
+    if (!is_leave_told_) ctx.trace.note(SegmentStaysEvent{what.start, outcome.error().text()});
+    is_leave_told_ = is_leave_stalled_ = true;
+    ctx.timers.set(TimerId(uint64_t{options_.owner} << 56), ctx.now.monotonic + kRetry);
+    return;
+  }
+  is_leave_told_ = false;
+  ctx.trace.note(SegmentLeavesEvent{what.start, leaving_->size, what.what == InFlight::What::Rename ? "recycled" : "removed"});
+  SOMETIMES("store: a segment is recycled", what.what == InFlight::What::Rename);
+  SOMETIMES("store: an expired segment is removed", what.what == InFlight::What::Remove);
+  if (what.what == InFlight::What::Rename) {
+    ++recycled_;
+    if (to != 0) files_.push_back({to, leaving_->size, leaving_->id, File::State::Mapped, true});
+  } else {
+    ++removed_;
+  }
+  leaving_.reset();
+  ctx.out.step_again();
 }
 
 }  // namespace fulmar

@@ -214,7 +214,7 @@ bool Index::query(Ctx& ctx, std::string_view topic, std::string_view key, Wall b
   walk.last_used = ctx.now.monotonic;
   for (size_t left = impl.files.size(); left > 0 && walk.hits.size() < count_max && walk.steps < kChainStepsMax; --left) {
     Impl::File& file = *impl.files[left - 1];
-    if (file.name > walk.name) continue;
+    if (file.name > walk.name || file.is_forgotten) continue;
     if (file.header.count <= 1 || file.header.begin_time > end || file.header.end_time < begin) continue;
     if (walk.name != file.name) walk.is_in_chain = false;
     walk.name = file.name;
@@ -235,7 +235,8 @@ void Index::adopt(Ctx& ctx, const FileEntry& entry) { impl_->adopt(ctx, entry); 
 void Index::ignore_below(PhysicalOffset derived) {
   if (derived.value() > 0) impl_->applied = PhysicalOffset(derived.value() - 1);
 }
-void Index::begin_load(Ctx& ctx, PhysicalOffset, uint64_t entries_expected, bool is_expected_known) {
+void Index::begin_load(Ctx& ctx, PhysicalOffset log_begin, uint64_t entries_expected, bool is_expected_known) {
+  impl_->log_begin = log_begin;
   impl_->entries_expected = entries_expected;
   impl_->is_expected_known = is_expected_known;
   impl_->begin_load(ctx);
@@ -251,14 +252,32 @@ uint64_t Index::walked(uint64_t token) const {
 
 uint64_t Index::entry_count() const {
   uint64_t count = impl_->pending.size();
-  for (const auto& file : impl_->files) count += file->durable_count - 1;
+  for (const auto& file : impl_->files) count += file->is_forgotten ? 0 : file->durable_count - 1;
   return count;
+}
+
+uint64_t Index::forget_before(PhysicalOffset begin) {
+  uint64_t gone = 0;
+  // The last one is being written.
+  for (size_t i = 0; i + 1 < impl_->files.size(); ++i) {
+    Impl::File& file = *impl_->files[i];
+    if (file.is_forgotten || file.header.end_at >= begin) continue;
+    file.is_forgotten = true;
+    gone += file.durable_count - 1;
+  }
+  return gone;
+}
+
+void Index::remove_forgotten(Ctx& ctx) {
+  impl_->may_remove_forgotten = true;
+  ctx.out.step_again();
 }
 
 void Index::on_mapped(Ctx& ctx, const Mapped& mapped) { impl_->on_mapped(ctx, mapped); }
 void Index::on_done(Ctx& ctx, const Done& done) { impl_->on_done(ctx, done); }
 
 void Index::pump(Ctx& ctx) {
+  impl_->pump_forgotten(ctx);
   impl_->pump_removals(ctx);
   if (impl_->is_loading) impl_->advance_load(ctx);
   else impl_->drive(ctx);

@@ -44,7 +44,8 @@ class Index : public Derived {
 
   // --- start: adopt files found in `directory` (17 digits), then load; see ConsumeQueues for `entries_expected` ------------------------
   void adopt(Ctx& ctx, const FileEntry& entry);
-  void begin_load(Ctx& ctx, PhysicalOffset derived, uint64_t entries_expected, bool is_expected_known);
+  // Files that name nothing at or behind `log_begin` count as gone already.
+  void begin_load(Ctx& ctx, PhysicalOffset log_begin, uint64_t entries_expected, bool is_expected_known);
   // Dispatch begins before `derived`: records below it are in the files already.
   void ignore_below(PhysicalOffset derived);
   bool is_loaded() const;
@@ -58,6 +59,11 @@ class Index : public Derived {
   // the same arguments. Hash collisions are the caller's to sort out.
   bool query(Ctx& ctx, std::string_view topic, std::string_view key, Wall begin, Wall end, uint32_t count_max, uint64_t token, std::vector<KeyHit>& out);
   std::vector<uint64_t> take_ready();
+
+  // --- retention: full files whose entries all lie below `begin` are not asked any more; returns how many entries went. They are removed
+  // with remove_forgotten(), when the caller has made durable that the log begins there.
+  uint64_t forget_before(PhysicalOffset begin);
+  void remove_forgotten(Ctx& ctx);
 
   void on_mapped(Ctx& ctx, const Mapped& mapped);
   void on_done(Ctx& ctx, const Done& done);

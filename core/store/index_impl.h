@@ -25,6 +25,7 @@ struct Index::Impl {
     bool is_made = false;            // exists on disk
     bool is_mapped = false, is_mapping = false;
     bool are_slots_prepared = false;
+    bool is_forgotten = false;       // retention: behind the log's begin
     bool is_settled = true;          // what this life found in it is durable and counted
     uint64_t prepared_to = 0;        // byte; by this life
     int busy = 0;                    // tickets out
@@ -88,6 +89,7 @@ struct Index::Impl {
   void stall(Ctx& ctx, Error error);
   void flushed(Ctx& ctx, File& file, Range range);
   void pump_removals(Ctx& ctx);
+  void pump_forgotten(Ctx& ctx);
   void pump_sweep(Ctx& ctx);
   void cool_cold(Ctx& ctx, File& file);
   void unmap(Ctx& ctx, File& file);
@@ -132,6 +134,8 @@ struct Index::Impl {
   LoadPhase load_phase = LoadPhase::Header;
   uint64_t scan_number = 0;
   uint64_t entries_expected = 0;
+  PhysicalOffset log_begin;
+  bool may_remove_forgotten = false;
   bool is_expected_known = false, is_loading = false, is_loaded = false, must_rebuild = false;
 };
 

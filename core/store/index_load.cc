@@ -123,7 +123,14 @@ void Index::Impl::end_load(Ctx& ctx) {
   is_loading = false;
   is_loaded = true;
   uint64_t found = 0;
-  for (const auto& file : files) found += file->header.count - 1;
+  // The last file is kept: it may be written on.
+  for (size_t i = 0; i < files.size(); ++i) {
+    File& file = *files[i];
+    file.is_forgotten = i + 1 < files.size() && file.header.end_at < log_begin;
+    SOMETIMES("store: a start finds index files that retention was about to remove", file.is_forgotten);
+    if (!file.is_forgotten) found += file.header.count - 1;
+  }
+  may_remove_forgotten = true;
   // More than expected is what later rounds added before the crash.
   must_rebuild |= is_expected_known && found < entries_expected && options.is_enabled;
   if (!must_rebuild) return;

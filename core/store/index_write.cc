@@ -137,7 +137,7 @@ bool Index::Impl::gather(Ctx& ctx) {
 // All of it is made durable, and counted, before anything is built on it: a later power cut must not take back part of a file that others
 // follow.
 Index::Impl::File* Index::Impl::unsettled() {
-  const auto it = std::find_if(files.begin(), files.end(), [](const auto& file) { return !file->is_settled; });
+  const auto it = std::find_if(files.begin(), files.end(), [](const auto& file) { return !file->is_settled && !file->is_forgotten; });
   return it == files.end() || MUTANT(IndexFoundNotSettled) ? nullptr : it->get();
 }
 
@@ -236,6 +236,18 @@ void Index::Impl::pump_removals(Ctx& ctx) {
     ctx.out.remove(ticket, path(removals.front()));
     removals.pop_front();
   }
+}
+
+// One that somebody still looks into waits: names of files are remembered by tickets.
+void Index::Impl::pump_forgotten(Ctx& ctx) {
+  if (!may_remove_forgotten || is_loading) return;
+  std::erase_if(files, [&](const auto& file) {
+    if (!file->is_forgotten || file->busy != 0 || !file->waiting.empty() || file->is_mapping) return false;
+    if (file->is_mapped) unmap(ctx, *file);
+    removals.push_back(file->name);
+    SOMETIMES("store: an index file goes with the log", true);
+    return true;
+  });
 }
 
 // What was read and what was written goes a moment later; slots that this life prepared stay while the file is mapped.

@@ -2,14 +2,12 @@
 
 #include "core/base/marks.h"
 #include "core/store/limits.h"
+#include "core/store/meta_body.h"
 
 namespace fulmar {
 
 namespace {
-constexpr uint8_t kBodyVersion = 1;
-constexpr uint8_t kTopicSet = 1, kTopicRemoved = 2, kOffsetSet = 3;
 constexpr int32_t kQueueCountMax = 65'535;    // of a topic; brokers allow fewer
-constexpr size_t kBodyBytesMax = 16 * 1024;   // fits every allowed segment many times
 
 struct OffsetClamped {
   FULMAR_EVENT(OffsetClamped, Warning, "a committed offset of queue {} was {} and is now the queue's end {}: {}");
@@ -25,41 +23,6 @@ struct MetaRecordBroken {
   auto values() const { return std::array{at, byte}; }
 };
 
-// A body under construction. Items are written back to back; sizes are patched when an item ends.
-class BodyWriter {
- public:
-  BodyWriter() { bytes_.push_back(kBodyVersion); }
-  void begin(uint8_t kind) {
-    put<uint8_t>(kind);
-    put<uint32_t>(0);
-    item_at_ = bytes_.size();
-  }
-  void end() { store_be<uint32_t>(bytes_.data() + item_at_ - 4, static_cast<uint32_t>(bytes_.size() - item_at_)); }
-  template <class T> void put(T value) {
-    bytes_.resize(bytes_.size() + sizeof(T));
-    store_be(bytes_.data() + bytes_.size() - sizeof(T), value);
-  }
-  void name(std::string_view text) {
-    put<uint16_t>(static_cast<uint16_t>(text.size()));
-    bytes_.insert(bytes_.end(), text.begin(), text.end());
-  }
-  Bytes bytes() const { return bytes_; }
-
- private:
-  std::vector<uint8_t> bytes_;
-  size_t item_at_ = 0;
-};
-
-void put_removal(BodyWriter& body, std::string_view topic, const std::vector<std::pair<int32_t, QueueOffset>>& next) {
-  body.begin(kTopicRemoved);
-  body.name(topic);
-  body.put<uint16_t>(static_cast<uint16_t>(next.size()));
-  for (const auto& [queue, offset] : next) {
-    body.put<int32_t>(queue);
-    body.put<int64_t>(offset.value());
-  }
-  body.end();
-}
 }  // namespace
 
 namespace {
@@ -80,12 +43,7 @@ Result<Appended> Meta::set_topic(Ctx& ctx, const TopicConfig& config) {
     return Error(Errc::Full, fmt::format("the broker holds {} topics, its limit", topics_.size()));
   BodyWriter body;
   if (found != topics_.end() && !found->second.next.empty()) put_removal(body, config.name, found->second.next);
-  body.begin(kTopicSet);
-  body.name(config.name);
-  body.put<int32_t>(config.read_queues);
-  body.put<int32_t>(config.write_queues);
-  body.put<uint32_t>(config.perm);
-  body.end();
+  put_topic(body, config);
   FULMAR_TRY(const Appended appended, log_.append_meta(ctx, body.bytes()));
   take_topic(config, appended.begin);
   return appended;
@@ -141,12 +99,7 @@ Result<Appended> Meta::append_offsets(Ctx& ctx, const Offsets& offsets, size_t& 
     size_t end = done;
     while (end < offsets.size() && (end == done || body.bytes().size() < kBodyBytesMax)) {
       const auto& [key, offset] = offsets[end++];
-      body.begin(kOffsetSet);
-      body.name(key.group);
-      body.name(key.topic);
-      body.put<int32_t>(key.queue_id);
-      body.put<int64_t>(offset.value());
-      body.end();
+      put_offset(body, key, offset);
     }
     FULMAR_TRY(const Appended appended, log_.append_meta(ctx, body.bytes()));
     for (; done < end; ++done) take_offset(offsets[done].first, offsets[done].second, appended.begin);
@@ -275,18 +228,27 @@ bool Meta::apply_item(uint8_t kind, Bytes payload, PhysicalOffset at) {
     const QueueOffset offset(in.i64());
     if (!in.ok()) return false;
     take_offset(key, offset, at);
+  } else if (kind == kQueueFloor) {
+    const std::string_view topic = in.text(in.u16());
+    const int32_t queue_id = in.i32();
+    const QueueOffset next(in.i64());
+    if (!in.ok() || queue_id < 0 || queue_id >= kQueueCountMax) return false;
+    take_floor(topic, queue_id, next, at);
   }
   return true;
 }
 
 // `entry` now stands for the record at `at`, and no longer for an older one.
 template <class Entry>
+void Meta::unstamp(const Entry& entry) {
+  const auto old = places_.find(entry.at);
+  CHECK(old != places_.end());
+  if (--old->second == 0) places_.erase(old);
+}
+
+template <class Entry>
 void Meta::stamp(Entry& entry, bool is_new, PhysicalOffset at) {
-  if (!is_new) {
-    const auto old = places_.find(entry.at);
-    CHECK(old != places_.end());
-    if (--old->second == 0) places_.erase(old);
-  }
+  if (!is_new) unstamp(entry);
   ++places_[at];
   entry.at = at;
   has_records_ = true;
@@ -336,6 +298,123 @@ bool Meta::take_offset(const OffsetKey& key, QueueOffset offset, PhysicalOffset 
   stamp(entry, is_new, at);
   entry.offset = offset;
   if (is_change) ++changes_;
+  return true;
+}
+
+bool Meta::take_floor(std::string_view topic, int32_t queue_id, QueueOffset next, PhysicalOffset at) {
+  queues_.set_floor(topic, QueueId(queue_id), next);
+  auto [it, is_new] = floors_.try_emplace({std::string(topic), queue_id});
+  if (!is_new && at < it->second.at) return false;
+  stamp(it->second, is_new, at);
+  it->second.next = next;
+  return true;
+}
+
+// --- retention --------------------------------------------------------------------------------------------------------------------
+
+namespace {
+constexpr size_t kCarryPerStep = 4096;   // entries looked at
+}  // namespace
+
+bool Meta::carry_over(Ctx& ctx, PhysicalOffset cut, const std::vector<Floor>& floors) {
+  if (MUTANT(RetentionIgnoresClaims)) return true;
+  if (carry_cut_ != cut) {
+    carry_cut_ = cut;
+    carry_topic_.clear();
+    carry_offset_ = {};
+    carry_floor_ = 0;
+  }
+  size_t budget = kCarryPerStep;
+  const bool is_done = settle(ctx) && carry_topics(ctx, cut, budget) && carry_offsets(ctx, cut, budget) && carry_floors(ctx, cut, floors, budget);
+  if (!is_done) {
+    if (budget == 0) ctx.out.step_again();
+    return false;
+  }
+  carry_cut_ = {};
+  // Floors of queues that have messages again stand for nothing any more.
+  for (auto it = floors_.begin(); it != floors_.end();) {
+    if (it->second.at >= cut) { ++it; continue; }
+    unstamp(it->second);
+    it = floors_.erase(it);
+  }
+  CHECK(claim() >= cut, "topics and offsets still stand at {}, the log shall begin at {}", claim(), cut);
+  return true;
+}
+
+bool Meta::carry_topics(Ctx& ctx, PhysicalOffset cut, size_t& budget) {
+  for (auto it = topics_.lower_bound(carry_topic_); it != topics_.end();) {
+    BodyWriter body;
+    std::vector<TopicEntry*> carried;
+    for (; it != topics_.end() && budget > 0 && body.bytes().size() < kBodyBytesMax; ++it, --budget) {
+      TopicEntry& entry = it->second;
+      if (entry.at >= cut) continue;
+      if (entry.is_removed || !entry.next.empty()) put_removal(body, it->first, entry.next);
+      if (!entry.is_removed) put_topic(body, entry.config);
+      carried.push_back(&entry);
+    }
+    if (!carried.empty()) {
+      const Result<Appended> appended = log_.append_meta(ctx, body.bytes());
+      if (!appended) return false;
+      for (TopicEntry* entry : carried) stamp(*entry, false, appended->begin);
+      SOMETIMES("meta: topics are carried over before their segment goes", true);
+    }
+    if (it == topics_.end()) break;
+    carry_topic_ = it->first;
+    if (budget == 0) return false;
+  }
+  carry_topic_ = std::string(256, '\xff');   // behind every name
+  return true;
+}
+
+bool Meta::carry_offsets(Ctx& ctx, PhysicalOffset cut, size_t& budget) {
+  for (auto it = offsets_.lower_bound(carry_offset_); it != offsets_.end();) {
+    BodyWriter body;
+    std::vector<OffsetEntry*> carried;
+    for (; it != offsets_.end() && budget > 0 && body.bytes().size() < kBodyBytesMax; ++it, --budget) {
+      if (it->second.at >= cut) continue;
+      put_offset(body, it->first, it->second.offset);
+      carried.push_back(&it->second);
+    }
+    if (!carried.empty()) {
+      const Result<Appended> appended = log_.append_meta(ctx, body.bytes());
+      if (!appended) return false;
+      for (OffsetEntry* entry : carried) stamp(*entry, false, appended->begin);
+      SOMETIMES("meta: offsets are carried over before their segment goes", true);
+    }
+    if (it == offsets_.end()) break;
+    carry_offset_ = it->first;
+    if (budget == 0) return false;
+  }
+  carry_offset_.group = std::string(256, '\xff');
+  return true;
+}
+
+bool Meta::carry_floors(Ctx& ctx, PhysicalOffset cut, const std::vector<Floor>& floors, size_t& budget) {
+  if (MUTANT(RetentionForgetsFloors)) return true;
+  while (carry_floor_ < floors.size()) {
+    BodyWriter body;
+    std::vector<const Floor*> carried;
+    size_t to = carry_floor_;
+    for (; to < floors.size() && budget > 0 && body.bytes().size() < kBodyBytesMax; ++to, --budget) {
+      const Floor& floor = floors[to];
+      const auto known = floors_.find({floor.topic, floor.queue_id});
+      if (known != floors_.end() && known->second.at >= cut && known->second.next == floor.next) continue;
+      body.begin(kQueueFloor);
+      body.name(floor.topic);
+      body.put<int32_t>(floor.queue_id);
+      body.put<int64_t>(floor.next.value());
+      body.end();
+      carried.push_back(&floor);
+    }
+    if (!carried.empty()) {
+      const Result<Appended> appended = log_.append_meta(ctx, body.bytes());
+      if (!appended) return false;
+      for (const Floor* floor : carried) take_floor(floor->topic, floor->queue_id, floor->next, appended->begin);
+      SOMETIMES("meta: the floor of an empty queue is written down", true);
+    }
+    carry_floor_ = to;
+    if (budget == 0 && to < floors.size()) return false;
+  }
   return true;
 }
 

@@ -10,6 +10,7 @@
 //   2 topic removed   u16+name · u16 count · (i32 queue id · i64 next offset)…: a topic made again goes on there (and its set item
 //                     stands behind a repetition of this one, so that the offsets outlive the record of the removal)
 //   3 offset set      u16+group · u16+topic · i32 queue id · i64 offset
+//   4 queue floor     u16+topic · i32 queue id · i64 next offset: retention took the last message of the queue; appends go on there
 // Unknown kinds are passed over (written by a later version).
 
 #include <functional>
@@ -65,6 +66,11 @@ class Meta : public Derived {
   // Appends what is owed; true when nothing is. Cheap to ask every step.
   bool settle(Ctx& ctx);
 
+  // --- retention: what stands in records below `cut` and is still true is appended again before they go ------------------------------------
+  struct Floor { std::string topic; int32_t queue_id; QueueOffset next; };
+  // `floors`: all queues that would hold nothing. A part each step; true: nothing below `cut` is needed any more.
+  bool carry_over(Ctx& ctx, PhysicalOffset cut, const std::vector<Floor>& floors);
+
   // --- exports and imports (core/store/exports.h writes and reads the files) ---------------------------------------------------------------
   bool has_records() const { return has_records_; }            // something was folded from the log
   uint64_t changes() const { return changes_; }                // moves with every change: exports compare
@@ -86,12 +92,18 @@ class Meta : public Derived {
     std::vector<std::pair<int32_t, QueueOffset>> next;         // of the last removal
   };
   struct OffsetEntry { QueueOffset offset; PhysicalOffset at; };
+  struct FloorEntry { QueueOffset next; PhysicalOffset at; };
   using Offsets = std::vector<std::pair<OffsetKey, QueueOffset>>;
   Result<Appended> append_offsets(Ctx& ctx, const Offsets& offsets, size_t& done);
   bool apply_item(uint8_t kind, Bytes payload, PhysicalOffset at);
   bool take_topic(TopicConfig config, PhysicalOffset at);
   bool take_removal(std::string_view name, std::vector<std::pair<int32_t, QueueOffset>> next, PhysicalOffset at);
   bool take_offset(const OffsetKey& key, QueueOffset offset, PhysicalOffset at);
+  bool take_floor(std::string_view topic, int32_t queue_id, QueueOffset next, PhysicalOffset at);
+  bool carry_topics(Ctx& ctx, PhysicalOffset cut, size_t& budget);
+  bool carry_offsets(Ctx& ctx, PhysicalOffset cut, size_t& budget);
+  bool carry_floors(Ctx& ctx, PhysicalOffset cut, const std::vector<Floor>& floors, size_t& budget);
+  template <class Entry> void unstamp(const Entry& entry);
   template <class Entry> void stamp(Entry& entry, bool is_new, PhysicalOffset at);
   MetaLog& log_;
   ConsumeQueues& queues_;
@@ -100,6 +112,12 @@ class Meta : public Derived {
   std::map<OffsetKey, OffsetEntry> offsets_;
   std::map<PhysicalOffset, uint32_t> places_;                  // how many entries each record still stands for: claim()
   Offsets owed_;
+  std::map<std::pair<std::string, int32_t>, FloorEntry> floors_;
+  // How far carry_over() has come for `carry_cut_`.
+  PhysicalOffset carry_cut_;
+  std::string carry_topic_;
+  OffsetKey carry_offset_;
+  size_t carry_floor_ = 0;
   uint64_t topics_version_ = 0, changes_ = 0;
   bool has_records_ = false;
 };

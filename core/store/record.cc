@@ -128,6 +128,13 @@ void encode_filler(MutableBytes into, uint32_t bytes_left) {
   w.u32(kMagicBlank);
 }
 
+void encode_filler(MutableBytes into, uint32_t bytes_left, PhysicalOffset at) {
+  encode_filler(into.first(kFillerBytes), bytes_left);
+  if (into.size() < kStampedFillerBytes) return;
+  store_be(into.data() + kFillerBytes, kFillerStamp);
+  store_be(into.data() + kFillerBytes + 8, at.value());
+}
+
 namespace {
 
 ParsedRecord broken(const char* why) {
@@ -153,6 +160,8 @@ ParsedRecord parse(Bytes from, const PhysicalOffset* at, Verify verify) {
   }
   if (magic == kMagicBlank) {
     if (total < kFillerBytes || total > INT32_MAX) return broken("filler length");
+    const bool is_stamped = from.size() >= kStampedFillerBytes && load_be<uint64_t>(from.data() + kFillerBytes) == kFillerStamp;
+    if (at != nullptr && is_stamped && load_be<uint64_t>(from.data() + kFillerBytes + 8) != at->value()) return broken("a filler of an earlier life");
     out.kind = RecordKind::Filler;
     out.bytes = total;
     return out;

@@ -21,6 +21,10 @@ namespace fulmar {
 
 inline constexpr uint32_t kMagicV1 = 0xDAA320A7u, kMagicV2 = 0xDAA320ABu, kMagicBlank = 0xCBD43194u;
 inline constexpr uint32_t kFillerBytes = 8;        // int bytes left in the segment, int kMagicBlank
+// Where a segment leaves room for it a filler of ours goes on with 8 bytes "FULMFILL" and its own physical offset: a recycled segment may
+// show a filler of its earlier life, which says nothing. RocketMQ does not look at what stands behind the first 8 bytes.
+inline constexpr uint32_t kStampedFillerBytes = 24;
+inline constexpr uint64_t kFillerStamp = 0x46554C4D46494C4C;
 inline constexpr uint32_t kRecordBytesMin = 91;    // V1, IPv4 hosts, no body, topic or properties
 inline constexpr uint32_t kCrcPropertyBytes = 20;
 
@@ -41,7 +45,8 @@ Result<uint32_t> record_bytes(const Message& message, bool with_crc_property);
 // Fills `into`, whose size is record_bytes(). Adds the missing 0x02 before the CRC property.
 void encode_record(MutableBytes into, const Message& message, const Place& place, bool with_crc_property);
 
-void encode_filler(MutableBytes into, uint32_t bytes_left);
+void encode_filler(MutableBytes into, uint32_t bytes_left);                       // 8 bytes
+void encode_filler(MutableBytes into, uint32_t bytes_left, PhysicalOffset at);    // stamped, when `into` has kStampedFillerBytes
 
 enum class Verify : uint8_t {
   Structure,  // lengths add up, fields in range

@@ -11,6 +11,8 @@ namespace fulmar {
 
 namespace {
 
+constexpr size_t kAheadKept = 4;   // as many as a writer and retention leave ahead
+
 struct RecoveryStartedEvent {
   FULMAR_EVENT(RecoveryStarted, Info, "recovering: log [{}, {}) in {} files, flushed to {}, derived to {}, {}");
   uint64_t begin, limit, files, flushed, derived;
@@ -223,8 +225,15 @@ void Recovery::open(Ctx& ctx) {
     return refuse(ctx, checkpoint.error()->code, fmt::format("cannot open {}/checkpoint: {}", root_, checkpoint.error()->text()));
   }
   if (!checkpoint.is_open() || !store_.queue_table_.is_read()) return;
-  const FileSequence& files = store_.log_.files();
+  FileSequence& files = store_.log_.files();
   const std::optional<CheckpointState>& found = checkpoint.found();
+  // What retention had let go when the process died: durable, and told to everybody. Oldest first, or a crash would leave a gap.
+  if (found && files.files().size() > 1 && files.file(0).end() <= found->log_begin.value()) {
+    SOMETIMES("store: a start removes what retention had let go", true);
+    ++out_;
+    ctx.out.remove(tickets_.issue(0), files.drop_front());
+    return;
+  }
   is_clean_ = found && found->is_clean;
   needs_crc_ = found && found->has_crc;
   SOMETIMES("store: start after a clean stop", is_clean_);
@@ -313,6 +322,8 @@ void Recovery::scan(Ctx& ctx) {
       wanted = kFillerBytes;
     } else if (parsed.kind == RecordKind::Filler) {
       if (at_ + parsed.bytes != file_end) return end_scan(ctx, "filler length");
+      // A filler has no place of its own to be told by: what stands behind the limit was never stored here.
+      if (store_.checkpoint_.found() && at_ >= search_end_ && at_ > from_) return end_scan(ctx, "a filler behind the append limit");
       at_ = file_end;
     } else if (parsed.is_cut_short && at_ + bytes.size() < file_end && parsed.bytes <= file_end - at_) {
       wanted = std::max<uint64_t>(parsed.bytes, kFillerBytes);
@@ -410,7 +421,16 @@ void Recovery::cut(Ctx& ctx) {
   if (out_ > 0) return;
   if (!is_waiting_) {
     is_waiting_ = true;
-    to_remove_ = store_.log_.files().drop_files_from(ctx, end_);
+    FileSequence& files = store_.log_.files();
+    // Where no good record stands in them they hold what was never written in this place: they are what the writer needs next.
+    uint64_t from = end_;
+    for (size_t kept = 0; kept < kAheadKept; ++kept) {
+      const auto next = std::find_if(files.files().begin(), files.files().end(), [&](const auto& file) { return file.start >= from; });
+      if (next == files.files().end() || last_good_end_ > next->start) break;
+      SOMETIMES("store: a start keeps a segment that lies ahead", true);
+      from = next->end();
+    }
+    to_remove_ = files.drop_files_from(ctx, from);
   }
   if (!to_remove_.empty()) {
     SOMETIMES("store: recovery removes a segment behind the cut", true);
@@ -498,6 +518,7 @@ void Recovery::stamp(Ctx& ctx) {
   }
   store_.log_.set_append_limit(checkpoint.durable().append_limit);
   store_.log_.begin_writing(PhysicalOffset(end_));
+  store_.retention_.begin(ctx);
   enter(ctx, Stage::Loading);
 }
 

@@ -51,7 +51,7 @@ void Recovery::load(Ctx& ctx) {
     const std::optional<QueueTableState> table = usable_table(derived, is_known);
     feed_from_ = table ? table->covers : derived;
     queues.begin_load(ctx, derived, is_known ? found->queue_entries : 0, true, table ? &*table : nullptr);
-    index.begin_load(ctx, derived, is_known ? found->index_entries : 0, true);
+    index.begin_load(ctx, store_.watermarks_.begin, is_known ? found->index_entries : 0, true);
     return;
   }
   if (!queues.is_loaded() || !index.is_loaded()) return;

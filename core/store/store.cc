@@ -50,11 +50,15 @@ const char* name_of(Store::State state) {
   return "?";
 }
 
+constexpr uint64_t kMetaReserveBytes = 1ull << 20;
+
 // What the store asks for itself.
 enum : int { kAskSpace = 1, kRemoveAbort = 2 };
 
 CommitLog::Options log_options(const BrokerConfig& c) {
-  return {c.store_path + "/commitlog", c.commit_log_file_bytes, c.prepare_ahead_bytes_max, c.body_bytes_max, c.is_crc_property_on};
+  // A synchronous flush must not find the zeros ahead among what it writes.
+  const Zeros zeros = c.flush_disk_type == FlushDiskType::Sync ? Zeros::Durable : Zeros::Soon;
+  return {c.store_path + "/commitlog", c.commit_log_file_bytes, c.prepare_ahead_bytes_max, c.body_bytes_max, c.is_crc_property_on, zeros};
 }
 
 }  // namespace
@@ -65,6 +69,7 @@ Store::Store(const BrokerConfig& config)
       queues_({config.store_path + "/consumequeue", config.consume_queue_file_bytes}, log_, watermarks_),
       index_({config.store_path + "/index", config.index_slot_count, config.index_entry_count, config.is_index_enabled}),
       meta_(*this, queues_),
+      retention_(config_, log_, queues_, index_, meta_, watermarks_),
       queue_table_(fmt::format("{}/{}", config.store_path, QueueTable::kName)),
       exports_(config.store_path + "/config", meta_),
       flusher_(log_, watermarks_),
@@ -101,6 +106,13 @@ Result<void> Store::may_append(Ctx&, bool is_meta) const {
   }
   // Topics and offsets are small and let consumers go on, so they may use what is prepared; messages are refused at the watermark.
   if (is_disk_refusing_ && !is_meta) return Error(Errc::DiskFull, fmt::format("the disk under {} is above the refusal watermark", config_.store_path));
+  // The last of the prepared place is theirs alone: without it nothing could be deleted any more, for what stands in the oldest file must
+  // be appended again first.
+  const uint64_t reserve = std::min(kMetaReserveBytes, config_.commit_log_file_bytes / 8);
+  if (!is_meta && log_.files().blocked() != nullptr && log_.prepared_unused_bytes() <= reserve) {
+    SOMETIMES("store: the last prepared bytes are kept for topics and offsets", true);
+    return *log_.files().blocked();
+  }
   return {};
 }
 
@@ -190,7 +202,7 @@ Refusal Store::refusal(const Error& error) const {
   return out;
 }
 
-std::vector<std::pair<std::string, std::string>> Store::status(const Moment&) const {
+std::vector<std::pair<std::string, std::string>> Store::status(const Moment& now) const {
   const auto number = [](auto v) { return fmt::format("{}", v); };
   std::vector<std::pair<std::string, std::string>> out;
   out.emplace_back("storeState", name_of(state_));
@@ -203,6 +215,11 @@ std::vector<std::pair<std::string, std::string>> Store::status(const Moment&) co
   out.emplace_back("derivedOffset", number(durable_round_.covers));
   out.emplace_back("appendLimit", number(log_.append_limit()));
   out.emplace_back("flushDiskType", config_.flush_disk_type == FlushDiskType::Sync ? "SYNC_FLUSH" : "ASYNC_FLUSH");
+  out.emplace_back("commitLogSegments", number(log_.files().files().size()));
+  out.emplace_back("commitLogSegmentsAhead", number(log_.files().files_behind(watermarks_.appended.value())));
+  out.emplace_back("commitLogSegmentsRecycled", number(log_.files().recycled_count()));
+  out.emplace_back("commitLogSegmentsRemoved", number(log_.files().removed_count()));
+  out.emplace_back("nextDeletion", retention_.outlook(now));
   out.emplace_back("consumeQueues", number(queues_.queue_count()));
   out.emplace_back("consumeQueueEntries", number(queues_.entry_count()));
   out.emplace_back("indexEntries", number(index_.entry_count()));
@@ -267,6 +284,7 @@ void Store::route_warmed(Ctx& ctx) {
       case WarmFor::Recovery: recovery_->on_warmed(ctx, warmed); break;
       case WarmFor::Dispatch: dispatch_.on_warmed(warmed); break;
       case WarmFor::Queues: queues_.on_warmed(ctx, warmed); break;
+      case WarmFor::Retention: retention_.on_warmed(); break;
       case WarmFor::Pull:
       case WarmFor::Query: warmed_for_broker_.push_back(std::move(warmed)); break;
     }
@@ -306,6 +324,7 @@ void Store::pump(Ctx& ctx) {
   if (is_fed) pump_rounds(ctx);
   if (log_.is_ready_to_append() && is_fed && !recovery_->is_damaged()) {   // a damaged store changes nothing
     pump_flush(ctx);
+    if (state_ == State::Serving) pump_retention(ctx);
     pump_checkpoint(ctx);
   }
   if (state_ == State::Serving || state_ == State::Draining) exports_.pump(ctx);
@@ -335,7 +354,7 @@ void Store::pump_flush(Ctx& ctx) {
 // A round is done, so every queue's files hold just what it covers: now the table can say so, once the checkpoint does. True: the next round
 // waits for that. Entries of records that are not flushed must not stand in the files: with ASYNC_FLUSH the table is written at the end only.
 bool Store::write_queue_table(Ctx& ctx) {
-  const bool is_much = queues_.entry_count() - table_entries_ >= limits::kPendingEntriesRound;
+  const bool is_much = queues_.entry_count() >= table_entries_ + limits::kPendingEntriesRound;   // retention makes them fewer
   if (round_ || !wants_queue_table() || (!is_much && ctx.now.monotonic < next_table_)) return false;
   if (!queue_table_.can_ask(ctx.now.monotonic) || queues_.wants_removals()) return false;
   if (checkpoint_.durable().derived != durable_round_.covers) {
@@ -415,10 +434,25 @@ void Store::pump_checkpoint(Ctx& ctx) {
   const uint64_t half = config_.async_unflushed_bytes_max / 2;
   const bool is_limit_near = watermarks_.appended.value() + half > durable.append_limit.value() && watermarks_.flushed > durable.flushed;
   const bool is_news = watermarks_.flushed != durable.flushed || durable_round_.covers != durable.derived;
-  if (!is_limit_near && !(is_news && ctx.now.monotonic >= next_checkpoint_)) return;
+  const bool has_moved = watermarks_.begin != durable.log_begin;   // retention waits for it
+  if (!is_limit_near && !has_moved && !(is_news && ctx.now.monotonic >= next_checkpoint_)) return;
   SOMETIMES("store: the append limit moves under load", is_limit_near);
   next_checkpoint_ = ctx.now.monotonic + limits::kCheckpointInterval;
   checkpoint_.write(ctx, checkpoint_state(false));
+}
+
+void Store::pump_retention(Ctx& ctx) {
+  retention_.pump(ctx, durable_round_.covers);
+  if (const std::optional<Retention::Gone> gone = retention_.take_gone()) {
+    // What the checkpoint says was counted before; all that went was durable.
+    const auto count = [&](Round& round) {
+      round.queue_entries -= std::min(round.queue_entries, gone->queue_entries);
+      round.index_entries -= std::min(round.index_entries, gone->index_entries);
+    };
+    count(durable_round_);
+    if (round_) count(*round_);
+  }
+  retention_.on_durable(ctx, checkpoint_.is_writing() ? PhysicalOffset(0) : checkpoint_.durable().log_begin);
 }
 
 void Store::pump_disk(Ctx& ctx) {
@@ -440,6 +474,7 @@ void Store::on_space(Ctx& ctx, const Space& answer) {
   if (space_ && answer.space->free > raw_free_) log_.files().unblock(ctx);
   raw_free_ = answer.space->free;
   space_ = space;
+  retention_.on_space(space, ctx.now.monotonic);
   const uint64_t usable = space.used + space.free;
   const uint64_t percent = usable == 0 ? 100 : space.used * 100 / usable;
   const bool is_refusing = percent >= config_.disk_refuse_percent || space.free < config_.disk_free_bytes_min;

@@ -21,6 +21,7 @@
 #include "core/store/flusher.h"
 #include "core/store/index_file.h"
 #include "core/store/meta.h"
+#include "core/store/retention.h"
 
 namespace fulmar {
 
@@ -82,6 +83,7 @@ class Store : private MetaLog {
   bool is_queue_table_outlived() const;
   bool wants_queue_table() const;
   void pump_checkpoint(Ctx& ctx);
+  void pump_retention(Ctx& ctx);
   void pump_disk(Ctx& ctx);
   void pump_stop(Ctx& ctx);
   void on_space(Ctx& ctx, const Space& answer);
@@ -96,6 +98,7 @@ class Store : private MetaLog {
   ConsumeQueues queues_;
   Index index_;
   Meta meta_;
+  Retention retention_;
   QueueTable queue_table_;
   Exports exports_;
   Flusher flusher_;

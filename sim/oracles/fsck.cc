@@ -18,6 +18,9 @@ class Checker {
  public:
   Checker(const StoreFiles& files, const FsckOptions& options) : files_(files), options_(options) {}
   StoreReport run() {
+    if (const auto it = files_.find(options_.root + "/checkpoint"); it != files_.end()) {
+      if (const std::optional<CheckpointClaim> claim = read_checkpoint(it->second)) gone_to_ = claim->log_begin;
+    }
     read_log();
     read_checkpoint_file();
     if (options_.is_clean || options_.is_claimed) {
@@ -105,6 +108,9 @@ class Checker {
     }
     if (r.stored_ms < newest_ms_) problem(fmt::format("log byte {}: stamped {}, after {}", r.physical, r.stored_ms, newest_ms_));
     newest_ms_ = std::max(newest_ms_, r.stored_ms);
+    // Retention has let it go, and its file is about to be removed.
+    if (static_cast<uint64_t>(r.physical) < gone_to_) return;
+    if (r.topic == "rmq_sys_fulmar_meta") read_meta(r.body);
     LogRecord record;
     record.physical = static_cast<uint64_t>(r.physical);
     record.bytes = r.bytes;
@@ -124,6 +130,30 @@ class Checker {
       keys.remove_prefix(end + 1);
     }
     queue.push_back(std::move(record));
+  }
+  // Version, then per item kind, bytes, name (u16 and text) and more: 1 makes a topic, 2 ends one and says per queue where a topic of that
+  // name goes on, 4 is the floor of a queue.
+  void read_meta(Bytes body) {
+    Reader in(body);
+    in.skip(1);
+    while (in.ok() && in.remaining() > 0) {
+      const uint8_t kind = in.u8();
+      Reader item(in.bytes(in.u32()));
+      const uint16_t name_bytes = item.u16();
+      const std::string name(item.text(name_bytes));
+      if (!in.ok() || !item.ok()) return problem("a record about topics and offsets does not parse");
+      if (kind == 1) report_.topics.insert(name);
+      if (kind == 2) {
+        for (uint16_t left = item.u16(); left > 0 && item.ok(); --left) {
+          const int32_t queue = item.i32();
+          int64_t& next = retired_[{name, queue}];
+          next = std::max(next, item.i64());
+        }
+      }
+      if (kind != 4) continue;
+      const int32_t queue = item.i32();
+      report_.floors[{name, queue}] = item.i64();
+    }
   }
   static void add_key(LogRecord& record, std::string_view topic, std::string_view key) {
     const std::optional<int32_t> hash = ascii_hash(fmt::format("{}#{}", topic, key));
@@ -152,13 +182,14 @@ class Checker {
     for (const auto& [key, records] : report_.queues) {
       const auto& [topic, queue_id] = key;
       const auto segments = numbered(fmt::format("consumequeue/{}/{}", topic, queue_id), 20);
-      bool may_be_missing = options_.deleted_topics.contains(topic);
+      // The files of a deleted topic's queues go one by one, and a power cut keeps any of their removals.
+      const auto retired = retired_.find(key);
+      const int64_t goes_on_at = retired == retired_.end() ? 0 : retired->second;
       for (const LogRecord& record : records) {
         if (record.physical >= derived_to_) break;
         const std::string what = fmt::format("{}/{} offset {}", topic, queue_id, record.queue_offset);
         const Bytes entry = entry_at(segments, static_cast<uint64_t>(record.queue_offset) * 20);
-        if (may_be_missing && is_blank(entry)) continue;
-        may_be_missing = false;
+        if (record.queue_offset < goes_on_at && is_blank(entry)) continue;
         if (entry.empty()) { problem(what + " has no queue entry"); break; }
         Reader in(entry);
         const uint64_t physical = in.u64();
@@ -227,6 +258,8 @@ class Checker {
   const FsckOptions& options_;
   StoreReport report_;
   int64_t newest_ms_ = 0;
+  std::map<std::pair<std::string, int32_t>, int64_t> retired_;   // offsets below were of a topic that is deleted
+  uint64_t gone_to_ = 0;               // the log begins here, by the checkpoint
   uint64_t derived_to_ = UINT64_MAX;   // queues and index are judged up to here
   bool is_ended_ = false;
 };

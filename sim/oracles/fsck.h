@@ -20,7 +20,6 @@ struct FsckOptions {
   std::string root = "store";
   uint64_t index_slots = 0, index_entries = 0;  // geometry; 0 slots: the index is not looked at
   bool is_clean = false;                        // stopped in order: everything derived must be complete
-  std::set<std::string> deleted_topics;         // once, and maybe made again: their queues need not begin with the first record in the log
   bool has_crc = false;                         // every record carries the CRC property: one without is none
   bool may_be_torn = false;                     // not stopped in order: behind the log's end may stand anything that is no record
   bool is_claimed = false;                      // what the checkpoint calls derived must be complete, as after a crash
@@ -39,6 +38,8 @@ struct LogRecord {
 struct StoreReport {
   std::vector<std::string> problems;
   uint64_t log_begin = 0, log_end = 0;
+  std::set<std::string> topics;                                               // a record of the broker's own makes each
+  std::map<std::pair<std::string, int32_t>, int64_t> floors;                  // and says where an emptied queue goes on
   std::map<std::pair<std::string, int32_t>, std::vector<LogRecord>> queues;   // by topic and queue id, in log order
   // Of all records whose topic is not the broker's own: two stores with the same answers have the same.
   uint64_t digest() const;

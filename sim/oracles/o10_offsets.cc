@@ -30,6 +30,15 @@ void CommittedOffsets::lost_track(const std::string& group, const QueueKey& queu
   ++v.losses;
 }
 
+std::optional<std::string> CommittedOffsets::misses(const QueueKey& queue, int64_t offset) const {
+  for (const auto& [key, v] : values_) {
+    if (key.second.broker != queue.broker || key.second.topic != queue.topic || !v.is_safe) continue;
+    const auto own = values_.find({key.first, queue});
+    if (own == values_.end() || !own->second.is_asked || own->second.highest <= offset) return key.first;
+  }
+  return std::nullopt;
+}
+
 void CommittedOffsets::lost_cache(const std::string& broker) {
   for (auto& [key, v] : values_) {
     if (key.second.broker != broker) continue;

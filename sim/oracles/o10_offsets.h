@@ -3,6 +3,8 @@
 // commit that was acknowledged (a power cut may take those that did not ask for a flush).
 
 #include <map>
+#include <optional>
+#include <string>
 
 #include "sim/oracles/facts.h"
 
@@ -26,6 +28,8 @@ class CommittedOffsets {
   struct Floor { bool has_value = false; int64_t offset = 0; uint64_t losses = 0; };
   Floor begin_query(const std::string& group, const QueueKey& queue) const;
   void answered(const std::string& group, const QueueKey& queue, const Floor& floor, std::optional<int64_t> offset);
+  // A group that has committed on the topic, and certainly not behind this message; nothing: none.
+  std::optional<std::string> misses(const QueueKey& queue, int64_t offset) const;
   void ended(const std::string& group, const QueueKey& queue, int64_t offset, int64_t max);
 
  private:

@@ -11,6 +11,11 @@ void KeyIndex::visible(const std::string& broker, const std::string& topic, cons
   for (const std::string& key : keys) places_[{broker, topic, key}][physical] = {id, stored_ms};
 }
 
+void KeyIndex::begins_at(const std::string& broker, uint64_t physical) {
+  for (auto& [query, places] : places_)
+    if (query.broker == broker) places.erase(places.begin(), places.lower_bound(physical));
+}
+
 void KeyIndex::forget() { places_.clear(); }
 
 std::vector<KeyIndex::Query> KeyIndex::queries() const {

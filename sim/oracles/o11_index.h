@@ -16,6 +16,8 @@ class KeyIndex {
   explicit KeyIndex(Verdicts& verdicts) : verdicts_(verdicts) {}
   // A message that can be read from the queues of `broker` now.
   void visible(const std::string& broker, const std::string& topic, const std::vector<std::string>& keys, MessageId id, uint64_t physical, int64_t stored_ms = 0);
+  // The log of the broker begins there: what stood before need not be found.
+  void begins_at(const std::string& broker, uint64_t physical);
   void forget();     // what is visible is told anew
   // Every (broker, topic, key) that is worth a query.
   struct Query { std::string broker, topic, key; friend auto operator<=>(const Query&, const Query&) = default; };

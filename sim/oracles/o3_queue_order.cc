@@ -82,6 +82,14 @@ void QueueOrder::read_all(std::string_view reader, const QueueKey& queue, int64_
   if (last >= std::max(max, expected)) verdicts_.violated("O3", fmt::format("{} says that {} ends at {}, but offset {} was there before", reader, queue.text(), max, last));
 }
 
+int64_t QueueOrder::first_behind(const QueueKey& queue, uint64_t physical) const {
+  const auto it = queues_.find(queue);
+  if (it == queues_.end()) return INT64_MAX;
+  for (const auto& [offset, entry] : it->second)
+    if (entry.physical >= physical) return offset;
+  return INT64_MAX;
+}
+
 int64_t QueueOrder::end_of(const QueueKey& queue) const {
   const auto it = queues_.find(queue);
   return it == queues_.end() || it->second.empty() ? 0 : it->second.rbegin()->first + 1;

@@ -23,6 +23,8 @@ class QueueOrder {
   void read_all(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<int64_t>& offsets);
   // First offset behind everything known of a queue.
   int64_t end_of(const QueueKey& queue) const;
+  // First offset that is known to stand at or behind this byte of the log; INT64_MAX: none.
+  int64_t first_behind(const QueueKey& queue, uint64_t physical) const;
 
  private:
   struct Entry { MessageId id; uint64_t physical = 0; int64_t stored_ms = 0; bool has_stamp = false; };

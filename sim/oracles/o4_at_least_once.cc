@@ -15,7 +15,9 @@ void AtLeastOnce::delivered(const std::string& group, const QueueKey& queue, int
   // A consumer is not told of what its filter passed over: demand() sees to those.
   const auto found = groups_.find(group);
   const bool is_filtered = found != groups_.end() && !found->second.second.empty();
-  if (first > p.consumed && !is_filtered && !coming_and_going_.contains(queue.topic)) {
+  const auto begin = begins_.find(queue);
+  const int64_t led_to = std::max(p.consumed, begin == begins_.end() ? 0 : begin->second);
+  if (first > led_to && !is_filtered && !coming_and_going_.contains(queue.topic)) {
     verdicts_.violated("O4", fmt::format("group {} gets {} from offset {} on, but has consumed only up to {}", group, queue.text(), first, p.consumed));
   }
   for (const int64_t offset : offsets) {

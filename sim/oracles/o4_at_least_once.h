@@ -19,6 +19,8 @@ class AtLeastOnce {
   void consumed(const std::string& group, const QueueKey& queue, int64_t next);
   // The topic is deleted and made again from now on: its queues begin anywhere, and what remains at the end still counts.
   void comes_and_goes(const std::string& topic) { coming_and_going_.insert(topic); }
+  // Retention took what stood before: a group is led to `first` at the farthest.
+  void begins_at(const QueueKey& queue, int64_t first) { begins_[queue] = first; }
   // The queue ends at `end` now: what stood behind is gone and may come back as something else.
   void cut(const QueueKey& queue, int64_t end);
   // A message that is visible at the end. True: `group` still misses it.
@@ -35,6 +37,7 @@ class AtLeastOnce {
   };
   Verdicts& verdicts_;
   std::set<std::string> coming_and_going_;
+  std::map<QueueKey, int64_t> begins_;
   std::map<std::string, std::pair<std::string, std::set<std::string>>> groups_;
   std::map<std::pair<std::string, QueueKey>, Progress> progress_;
 };

@@ -47,11 +47,40 @@ TEST(Config, TheShippedSampleOfRocketMqIsAccepted) {
       "flushDiskType = ASYNC_FLUSH\n",
       &notes);
   ASSERT_TRUE(config.has_value()) << config.error().text();
-  ASSERT_EQ(notes.size(), 3u);
-  for (const ConfigNote& note : notes) EXPECT_EQ(note.kind, ConfigNote::Kind::Ignored) << note.key;
-  EXPECT_EQ(notes[0].line, 4);
-  EXPECT_EQ(notes[0].key, "deleteWhen");
-  EXPECT_EQ(notes[2].sentence, "replication is not there yet: this broker is alone and acts as its own master");
+  EXPECT_EQ(config->file_reserved_hours, 48);
+  EXPECT_TRUE(config->delete_hours.has(4));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].kind, ConfigNote::Kind::Ignored);
+  EXPECT_EQ(notes[0].line, 6);
+  EXPECT_EQ(notes[0].key, "brokerRole");
+  EXPECT_EQ(notes[0].sentence, "replication is not there yet: this broker is alone and acts as its own master");
+}
+TEST(Config, HoursOfDeletionAreReadAsRocketMqWritesThem) {
+  const auto hours = [](const char* text) { return parse_broker_config(std::string("deleteWhen=") + text, nullptr)->delete_hours.mask; };
+  EXPECT_EQ(hours("04"), 1u << 4);
+  EXPECT_EQ(hours("4"), 1u << 4);
+  EXPECT_EQ(hours(" 00 ; 23;;04 "), 1u | 1u << 23 | 1u << 4);
+  EXPECT_EQ(notes_of("deleteWhen=24\ndeleteWhen=\ndeleteWhen=04,05\ndeleteWhen=04;x"),
+            "1 bad deleteWhen: '24' is not an hour from 00 to 23\n"
+            "2 bad deleteWhen: names no hour; expired files would never be deleted\n"
+            "3 bad deleteWhen: '04,05' is not an hour from 00 to 23\n"
+            "4 bad deleteWhen: 'x' is not an hour from 00 to 23\n");
+  BrokerConfig config;
+  config.delete_hours = {1u << 4 | 1u << 16};
+  EXPECT_NE(serialise(config).find("deleteWhen=04;16\n"), std::string::npos);
+}
+TEST(Config, ARetentionThatWouldDeleteEverythingIsRefused) {
+  EXPECT_EQ(notes_of("fileReservedTime=0\nfileReservedTime=-1\ndiskMaxUsedSpaceRatio=0\ndiskSpaceCleanForciblyRatio=1\nretainBytesMax=-1"),
+            "1 bad fileReservedTime: 0 is not in [1, 1000000]\n"
+            "2 bad fileReservedTime: -1 is not in [1, 1000000]\n"
+            "3 bad diskMaxUsedSpaceRatio: 0 is not in [10, 99]\n"
+            "4 bad diskSpaceCleanForciblyRatio: 1 is not in [30, 99]\n"
+            "5 bad retainBytesMax: -1 is not in [0, 9223372036854775807]\n");
+  EXPECT_EQ(notes_of("brokerId=1\nfileReservedMs=1"),
+            "2 bad fileReservedMs: 1 would delete messages before anybody can read them: 0, or at least 10000\n");
+  EXPECT_EQ(notes_of("mappedFileSizeCommitLog=65536\nretainBytesMax=131071"),
+            "2 bad retainBytesMax: 131071 is less than two commit log files (mappedFileSizeCommitLog is 65536): messages would go as soon as they are written\n");
+  EXPECT_EQ(notes_of("mappedFileSizeCommitLog=65536\nretainBytesMax=131072\nfileReservedMs=10000"), "");
 }
 TEST(Config, BindAddressIsListenHost) { EXPECT_EQ(parse_broker_config("bindAddress=127.0.0.1", nullptr)->listen_host, "127.0.0.1"); }
 

@@ -103,7 +103,7 @@ class IndexWorld {
   void load() {
     driver.step([&](Ctx& ctx) {
       for (const FileEntry& entry : driver.list("index")) index->adopt(ctx, entry);
-      index->begin_load(ctx, PhysicalOffset(derived), expected, true);
+      index->begin_load(ctx, PhysicalOffset(0), expected, true);
     });
     while (!index->is_loaded()) CHECK(turn(), "the load never ends");
     if (index->needs_rebuild()) derived = expected = 0;

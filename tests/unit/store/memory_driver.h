@@ -28,6 +28,7 @@ class MemoryDriver : public MemoryEye {
 
   // --- faults, at any time -----------------------------------------------------------------------------------------------------------
   bool is_disk_full = false;         // map(New), prepare, replace
+  uint64_t disk_used_percent = 10;
   bool is_flush_failing = false;
   bool is_in_order = false;          // requests come home in the order they were asked, else in any order
   std::set<std::pair<std::string, uint64_t>> unreadable;   // path, page
@@ -270,7 +271,8 @@ class MemoryDriver : public MemoryEye {
     File& file = *find(r.file);
     --file.pins;
     if (is_disk_full) return Done{r.ticket, Error(Errc::DiskFull, "the disk is full")};
-    zero(file, r.range);
+    if (r.zeros == Zeros::Durable) zero(file, r.range);
+    else zero_soon(file, r.range);
     for (uint64_t page = r.range.begin / kPage; page * kPage < r.range.end; ++page) file.resident_until[page] = Monotonic::never();
     for (uint64_t at = r.range.begin; at < r.range.end; ++at) file.prepared[at] = true;
     return Done{r.ticket, {}};
@@ -279,6 +281,11 @@ class MemoryDriver : public MemoryEye {
     CHECK(range.begin <= range.end && range.end <= file.seen.size(), "prepare [{}, {})", range.begin, range.end);
     std::fill(file.seen.begin() + static_cast<ptrdiff_t>(range.begin), file.seen.begin() + static_cast<ptrdiff_t>(range.end), uint8_t{0});
     std::fill(file.durable.begin() + static_cast<ptrdiff_t>(range.begin), file.durable.begin() + static_cast<ptrdiff_t>(range.end), uint8_t{0});
+  }
+  // As a store would: a power cut may bring back what was there.
+  void zero_soon(File& file, Range range) {
+    std::fill(file.seen.begin() + static_cast<ptrdiff_t>(range.begin), file.seen.begin() + static_cast<ptrdiff_t>(range.end), uint8_t{0});
+    for (uint64_t page = range.begin / kPage; page * kPage < range.end; ++page) file.stored_at[page] = ++sequence_;
   }
   void half_prepare(request::Prepare& r) {
     File& file = *find(r.file);
@@ -344,7 +351,8 @@ class MemoryDriver : public MemoryEye {
   }
   Input carry_out(request::List& r, Flight&) { return Listed{r.ticket, list(r.directory)}; }
   Input carry_out(request::Space& r, Flight&) {
-    return Space{r.ticket, DiskSpace{uint64_t{100} << 30, uint64_t{is_disk_full ? 100u : 10u} << 30, uint64_t{is_disk_full ? 0u : 90u} << 30}};
+    const uint64_t used = is_disk_full ? 100 : disk_used_percent;
+    return Space{r.ticket, DiskSpace{uint64_t{100} << 30, used << 30, (100 - used) << 30}};
   }
   template <class R> Input carry_out(R&, Flight&) { CHECK(false); __builtin_unreachable(); }
 
