@@ -176,13 +176,12 @@ std::vector<Court::Item> Court::read(std::string_view reader, const QueueKey& qu
   return items;
 }
 
-void Court::delivered(const std::string& group, const QueueKey& queue, int64_t first, int64_t next, const std::vector<Item>& items) {
+void Court::delivered(const std::string& group, const QueueKey& queue, uint64_t holder, int64_t first, int64_t next, const std::vector<Item>& items) {
   std::vector<int64_t> offsets;
   for (const Item& item : items) offsets.push_back(item.queue_offset);
-  groups_.delivered(group, queue, first, next, offsets);
+  groups_.delivered(group, queue, holder, first, next, offsets);
 }
 
-void Court::consumed(const std::string& group, const QueueKey& queue, int64_t next) { groups_.consumed(group, queue, next); }
 
 // --- a complete reading ---------------------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@
 #include "sim/oracles/o3_queue_order.h"
 #include "sim/oracles/o4_at_least_once.h"
 #include "sim/oracles/o5_read_stability.h"
+#include "sim/oracles/o9_ownership.h"
 #include "sim/scenario.h"
 
 namespace fulmar::sim {
@@ -73,8 +74,7 @@ class Court final : public WorldObserver, private Verdicts {
   void topic_is_gone(const std::string& topic);                   // what was sent to it so far may be gone, too
   // Parses records that somebody was given and judges each. Offsets and queue come from the records when `queue` leaves them open.
   std::vector<Item> read(std::string_view reader, const QueueKey& queue, Bytes records, bool is_from_queue);
-  void delivered(const std::string& group, const QueueKey& queue, int64_t first, int64_t next, const std::vector<Item>& items);
-  void consumed(const std::string& group, const QueueKey& queue, int64_t next);
+  void delivered(const std::string& group, const QueueKey& queue, uint64_t holder, int64_t first, int64_t next, const std::vector<Item>& items);
   // A complete reading of all queues: begin, each queue, end.
   void begin_reading();
   void read_queue(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<Item>& items);
@@ -90,6 +90,7 @@ class Court final : public WorldObserver, private Verdicts {
   Resources& resources() { return resources_; }
   Answers& answers() { return answers_; }
   AtLeastOnce& groups() { return groups_; }
+  Ownership& ownership() { return ownership_; }
   NoLoss& no_loss() { return no_loss_; }
   const std::vector<BrokerFacts>& brokers() const { return brokers_; }
   BrokerFacts* broker(std::string_view name);
@@ -142,6 +143,7 @@ class Court final : public WorldObserver, private Verdicts {
   QueueOrder order_{*this};
   Places places_{*this};
   AtLeastOnce groups_{*this};
+  Ownership ownership_{*this};
   ReadStability stability_{*this};
   CommittedOffsets offsets_{*this};
   KeyIndex index_{*this};

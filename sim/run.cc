@@ -51,8 +51,10 @@ std::vector<OracleInfo> oracles() {
           {"O3", "an offset names one message; offsets are dense; log places, stamps and a producer's order rise with them"},
           {"O4", "a group gets everything that it subscribed to; no queue is skipped"},
           {"O5", "what a reader has seen is not lost and not replaced"},
+          {"O9", "every queue of a group belongs to exactly one of its live members, soon after these have changed"},
           {"O10", "a committed offset is one that was committed, not above the end, not below the last acknowledged one"},
           {"O11", "a query by key finds every message with that key and nothing else"},
+          {"O15", "routes say of every broker what was registered and what was set"},
           {"O17", "after healing everything works again within its bounds"},
           {"O18", "after quiescence a node holds what an idle node holds"},
           {"O19", "recovery ends and is a function of the image, also when it is interrupted or repeated"},
@@ -133,6 +135,42 @@ bool Run::heal() {
     workload_.begin_probe();
     return wait_for("sends succeed", [this] { return workload_.is_probed(); });
   }();
+}
+
+// Queues of groups have one owner each, and find one in time when theirs is gone: two heartbeats when its connections were closed, its
+// expiry and two heartbeats when it only fell silent.
+bool Run::share() {
+  phase_ = "share";
+  if (!workload_.has_members()) return true;
+  workload_.end_leaving();
+  const auto is_shared_within = [this](Duration bound, std::string_view when) {
+    const bool is_fine = run_while([this] { return !workload_.sharing_complaint().empty(); }, world_.now() + bound);
+    // It lasts: nobody takes anything back.
+    if (is_fine && !run_for(Duration::seconds(2))) return false;
+    workload_.demand_sharing(when);
+    return is_fine && !world_.has_failed();
+  };
+  if (!is_shared_within(Duration::seconds(30), "30 s after healing")) return false;
+  if (const auto client = workload_.lose_a_client()) {
+    is_kept_up_ = false;
+    world_.kill(*client);
+    if (!is_shared_within(Duration::seconds(4), "4 s after a member was killed")) return false;
+    is_kept_up_ = true;
+    start_missing();
+    if (!is_shared_within(Duration::seconds(15), "15 s after a member came back")) return false;
+  }
+  if (const auto client = workload_.lose_a_client()) {
+    world_.pause(*client, Duration::seconds(40));
+    if (!is_shared_within(Duration::seconds(18), "18 s after a member fell silent")) return false;
+    if (!run_for(Duration::seconds(22))) return false;
+    if (!is_shared_within(Duration::seconds(20), "20 s after a silent member came back")) return false;
+  }
+  workload_.begin_wipe();
+  if (!wait_for("write permissions are wiped and put back", [this] { return workload_.is_wiped(); })) return false;
+  workload_.begin_reset();
+  if (!run_while([this] { return !workload_.is_reset_seen(); }, world_.now() + Duration::seconds(20))) return false;
+  if (!workload_.is_reset_seen()) court_.fail("O10", "a group that was moved to the beginning while it consumed does not get what stands there within 20 s");
+  return !world_.has_failed();
 }
 
 bool Run::drain() {
@@ -257,7 +295,7 @@ RunResult Run::result() {
 }
 
 RunResult Run::all() {
-  const bool is_done = start() && chaos() && heal() && drain() && stop() && hurt() && verify();
+  const bool is_done = start() && chaos() && heal() && share() && drain() && stop() && hurt() && verify();
   RunResult r = result();
   if (!is_done && r.verdict == Verdict::Pass) {
     r.verdict = Verdict::Harness;

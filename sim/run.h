@@ -48,6 +48,7 @@ class Run {
   bool start();                    // nodes up, workload begun
   bool chaos();                    // for as long as the scenario says
   bool heal();                     // all faults end, all nodes run, sends succeed again
+  bool share();                    // every queue of a group has one owner, also when members die; reset and wipe (only with several members)
   bool drain();                    // everything that is visible has been read and consumed
   bool stop();                     // in order; then the stores are complete on disk
   bool hurt();                     // damage at rest, when the scenario wants some

@@ -10,7 +10,7 @@ std::string broker_properties(const BrokerGeometry& g) {
   BrokerConfig config;
   config.broker_name = g.name;
   config.listen_host = "0.0.0.0";
-  config.name_servers = {"namesrv:9876"};
+  config.name_servers = g.name_servers;
   config.flush_disk_type = g.is_sync ? FlushDiskType::Sync : FlushDiskType::Async;
   config.commit_log_file_bytes = g.log_file_bytes;
   config.consume_queue_file_bytes = g.queue_file_entries * 20;
@@ -38,6 +38,7 @@ BrokerGeometry geometry_of(const NodePlan& plan) {
   CHECK(config.has_value(), "{}", plan.config);
   BrokerGeometry g;
   g.name = config->broker_name;
+  g.name_servers = config->name_servers;
   g.is_sync = config->flush_disk_type == FlushDiskType::Sync;
   g.log_file_bytes = config->commit_log_file_bytes;
   g.queue_file_entries = config->consume_queue_file_bytes / 20;
@@ -57,23 +58,43 @@ BrokerGeometry geometry_of(const NodePlan& plan) {
   return g;
 }
 
+namespace {
+uint32_t add_host(Scenario& s, const std::string& name) {
+  DiskProfile disk;
+  disk.capacity_bytes = 64u << 20;
+  s.hosts.push_back({name, {}, disk});
+  return static_cast<uint32_t>(s.hosts.size() - 1);
+}
+}  // namespace
+
+void add_broker(Scenario& s, const BrokerGeometry& geometry) {
+  s.nodes.push_back({geometry.name, NodeKind::Broker, add_host(s, geometry.name), broker_properties(geometry)});
+}
+
+void add_client(Scenario& s, const std::string& name, const std::vector<std::string>& name_servers) {
+  ClientConfig client;
+  client.name_servers = name_servers;
+  client.client_id = name;
+  client.route_refresh_ms = 5'000;
+  uint64_t draw = s.seed.value;
+  for (const NodePlan& node : s.nodes) {
+    if (node.kind == NodeKind::Client) draw /= 3;
+  }
+  client.compress_over_bytes = draw == s.seed.value ? 64 : 200;
+  client.compress_type = static_cast<CompressionType>(draw % 3);
+  s.nodes.push_back({name, NodeKind::Client, add_host(s, name), serialise(client)});
+}
+
+void add_name_server(Scenario& s, const std::string& name) {
+  s.nodes.push_back({name, NodeKind::NameServer, add_host(s, name), serialise(NameServerConfig{})});
+}
+
 Scenario plain_scenario(Seed seed, const BrokerGeometry& geometry) {
   Scenario s;
   s.seed = seed;
-  DiskProfile disk;
-  disk.capacity_bytes = 64u << 20;
-  s.hosts.push_back({"namesrv", {}, disk});
-  s.hosts.push_back({geometry.name, {}, disk});
-  s.hosts.push_back({"client-1", {}, disk});
-  s.nodes.push_back({"namesrv", NodeKind::NameServer, 0, serialise(NameServerConfig{})});
-  s.nodes.push_back({geometry.name, NodeKind::Broker, 1, broker_properties(geometry)});
-  ClientConfig client;
-  client.name_servers = {"namesrv:9876"};
-  client.client_id = "client-1";
-  client.route_refresh_ms = 5'000;
-  client.compress_over_bytes = 64;
-  client.compress_type = static_cast<CompressionType>(seed.value % 3);
-  s.nodes.push_back({"client-1", NodeKind::Client, 2, serialise(client)});
+  add_name_server(s, "namesrv");
+  add_broker(s, geometry);
+  add_client(s, "client-1", geometry.name_servers);
   return s;
 }
 

@@ -24,6 +24,9 @@ struct WorkloadPlan {
   int32_t queues = 3;                    // of each topic
   uint32_t producers = 3;
   uint32_t groups = 2;
+  uint32_t members = 1;                  // of each group, on clients of their own as far as there are some; above 1 sharing is judged, too
+  Ratio pipelined{0, 1};                 // of a group: several batches of a queue may be out
+  Ratio split{0, 1};                     // of a group: half of its members consume another topic
   uint32_t committers = 1;               // groups that commit offsets by themselves
   uint32_t messages_max = 800;           // in all
   uint32_t in_flight_max = 4;            // per producer; 1: one after the other
@@ -85,6 +88,7 @@ struct Scenario {
 // "name=value" lines of a broker that lives in a simulation: small files everywhere.
 struct BrokerGeometry {
   std::string name = "broker-a";
+  std::vector<std::string> name_servers = {"namesrv:9876"};
   bool is_sync = true;
   uint64_t log_file_bytes = 256 * 1024;
   uint64_t queue_file_entries = 200;
@@ -103,6 +107,10 @@ BrokerGeometry geometry_of(const NodePlan& plan);    // of a plan that broker_pr
 
 // One name server, one broker and one client, each on a host of its own, nothing else. Nodes 0, 1, 2 in this order.
 Scenario plain_scenario(Seed seed, const BrokerGeometry& geometry);
+// Another node on a host of its own.
+void add_broker(Scenario& scenario, const BrokerGeometry& geometry);
+void add_client(Scenario& scenario, const std::string& name, const std::vector<std::string>& name_servers = {"namesrv:9876"});
+void add_name_server(Scenario& scenario, const std::string& name);
 inline const NodeId kNameServerNode{0}, kBrokerNode{1}, kClientNode{2};
 
 }  // namespace fulmar::sim

@@ -11,7 +11,7 @@ namespace fulmar::sim {
 namespace {
 
 // Domains of scenario making, above Domain::Scenario.
-enum class Part : uint32_t { Shape = 1, Geometry, Disk, Network, Clock, Load, Faults, Rate, Edge, Churn, Still, Media, Retention };
+enum class Part : uint32_t { Shape = 1, Geometry, Disk, Network, Clock, Load, Faults, Rate, Edge, Churn, Still, Media, Retention, Cluster };
 
 class Maker {
  public:
@@ -22,6 +22,7 @@ class Maker {
     is_churn_ = profile == "churn";
     is_media_ = profile == "media";
     is_retention_ = profile == "retention";
+    is_cluster_ = profile == "cluster";
     is_calm_ = profile == "calm" || is_still_ || kind == 0;
     is_storm_ = !is_calm_ && kind == 1;
     storm_ = shape.below(16);
@@ -36,13 +37,14 @@ class Maker {
     s.profile = profile_;
     s.chaos = chaos_;
     if (has_network_faults_) add_nodes(s);
+    if (is_cluster_) add_cluster(s);
     load(s);
     clocks(s);
     for (size_t i = 0; i < s.hosts.size(); ++i) disk(s.hosts[i].disk, i);
     network(s.world.network);
     cpu(s.world.cpu);
     if (!is_calm_) faults(s);
-    s.oracles.expects_prompt = is_calm_ && !is_churn_;
+    s.oracles.expects_prompt = is_calm_ && !is_churn_ && !is_cluster_;
     if (is_calm_) s.oracles.recovery_checks = 0;
     return s;
   }
@@ -66,8 +68,9 @@ class Maker {
     g.sync_flush_timeout_ms = draws.chance({1, 3}) ? static_cast<int64_t>(draws.log_between(20, 2000)) : 5000;
     // Without the checksum a torn record cannot be told from a good one (nor can RocketMQ): judged only where nothing tears.
     g.has_crc = !is_calm_ || draws.chance({3, 4});
-    g.creates_topics = draws.chance({1, 4}) && !is_churn_;   // a topic that comes back by itself is none that was deleted
+    g.creates_topics = draws.chance({1, 4}) && !is_churn_ && !is_cluster_;   // a topic that comes back by itself is none that was deleted
     if (is_retention_) retain(g);
+    if (is_cluster_) g.name_servers = {"namesrv:9876", "namesrv-2:9876"};
     return g;
   }
 
@@ -100,24 +103,23 @@ class Maker {
 
   void add_nodes(Scenario& s) const {
     KeyedStream draws = part(Part::Shape, 1);
-    DiskProfile plain;
-    plain.capacity_bytes = 64u << 20;
     if (draws.chance({1, 2})) {
       BrokerGeometry second = geometry();
       second.name = "broker-b";
-      s.nodes.push_back({second.name, NodeKind::Broker, static_cast<uint32_t>(s.hosts.size()), broker_properties(second)});
-      s.hosts.push_back({second.name, {}, plain});
+      add_broker(s, second);
     }
-    if (draws.chance({1, 2})) {
-      ClientConfig client;
-      client.name_servers = {"namesrv:9876"};
-      client.client_id = "client-2";
-      client.route_refresh_ms = 5'000;
-      client.compress_over_bytes = 200;
-      client.compress_type = static_cast<CompressionType>(seed_.value / 3 % 3);
-      s.nodes.push_back({"client-2", NodeKind::Client, static_cast<uint32_t>(s.hosts.size()), serialise(client)});
-      s.hosts.push_back({"client-2", {}, plain});
+    if (draws.chance({1, 2})) add_client(s, "client-2");
+  }
+
+  // Three brokers, two name servers, a dozen clients.
+  void add_cluster(Scenario& s) const {
+    add_name_server(s, "namesrv-2");
+    for (const char* name : {"broker-b", "broker-c"}) {
+      BrokerGeometry g = geometry();
+      g.name = name;
+      add_broker(s, g);
     }
+    for (int i = 2; i <= 12; ++i) add_client(s, fmt::format("client-{}", i), geometry().name_servers);
   }
 
   void load(Scenario& s) const {
@@ -147,6 +149,20 @@ class Maker {
     if (is_still_) still_load(w);
     if (is_media_) media_load(s);
     if (is_retention_) retention_load(s);
+    if (is_cluster_) cluster_load(w);
+  }
+
+  // Groups of many members that join, leave and die; a few of them with members that want different things.
+  void cluster_load(WorkloadPlan& w) const {
+    KeyedStream draws = part(Part::Cluster);
+    w.topics = static_cast<uint32_t>(draws.between(1, 2));
+    w.queues = static_cast<int32_t>(draws.between(1, 5));
+    w.groups = static_cast<uint32_t>(draws.between(1, 3));
+    w.members = static_cast<uint32_t>(draws.between(2, 6));
+    w.pipelined = {1, 2};
+    if (w.topics > 1) w.split = {1, 3};
+    if (draws.chance({2, 3})) w.leaves = {1, static_cast<uint32_t>(draws.log_between(3, 60))};
+    w.messages_max = static_cast<uint32_t>(draws.between(300, 700));
   }
 
   // Records over many sectors, or all of one size, so that what an earlier life left begins where a later one ends.
@@ -319,6 +335,7 @@ class Maker {
     if (is_churn_) churn_faults(s, on_broker);
     if (is_media_) media_faults(s, on_broker);
     if (is_retention_) retention_faults(s, on_broker);
+    if (is_cluster_) cluster_faults(s, on_broker);
     add_class(s, 12, 4, [&](Fault& f, Prng& one) {
       f.kind = FaultKind::WallStep;
       f.host = HostId(static_cast<uint32_t>(one.below(s.hosts.size())));
@@ -511,6 +528,47 @@ class Maker {
     });
   }
 
+  // Members die or vanish, alone and in the very second in which a broker does; name servers die; the network does what it does elsewhere.
+  template <class OnBroker>
+  void cluster_faults(Scenario& s, const OnBroker& on_broker) const {
+    std::vector<uint32_t> clients;
+    for (size_t i = 0; i < s.nodes.size(); ++i)
+      if (s.nodes[i].kind == NodeKind::Client) clients.push_back(static_cast<uint32_t>(i));
+    const auto on_client = [&](Fault& f, Prng& one) {
+      const uint32_t node = clients[one.below(clients.size())];
+      f.node = NodeId(node);
+      f.host = HostId(s.nodes[node].host);
+    };
+    add_class(s, 60, 10, [&](Fault& f, Prng& one) {
+      on_client(f, one);
+      f.kind = FaultKind::Crash;
+      f.crash_kind = one.chance({1, 2}) ? CrashKind::Kill : CrashKind::PowerLoss;
+      f.restart_after = Duration::milliseconds(static_cast<int64_t>(one.log_between(10, 20'000)));
+      if (!one.chance({1, 2})) return;
+      Fault broker = f;   // and a broker in the same second
+      broker.id += 500;
+      on_broker(broker, one);
+      broker.crash_kind = CrashKind::Kill;
+      broker.restart_after = Duration::milliseconds(static_cast<int64_t>(one.log_between(10, 3'000)));
+      broker.trigger.at.ns = std::min(f.trigger.at.ns + one.between(0, 1'000'000'000), chaos_.ns);
+      s.faults.push_back(broker);
+    });
+    add_class(s, 61, 6, [&](Fault& f, Prng& one) {   // it vanishes, and comes back as if nothing had happened
+      const uint32_t node = clients[4 + one.below(clients.size() - 4)];   // none that is owed answers: producers are the first
+      f.node = NodeId(node);
+      f.host = HostId(s.nodes[node].host);
+      f.kind = FaultKind::Pause;
+      f.duration = Duration::milliseconds(static_cast<int64_t>(one.log_between(100, 20'000)));
+    });
+    add_class(s, 62, 3, [&](Fault& f, Prng& one) {
+      f.node = NodeId(static_cast<uint32_t>(one.below(s.nodes.size())));
+      f.host = HostId(s.nodes[f.node.value()].host);
+      f.kind = FaultKind::Crash;
+      f.crash_kind = CrashKind::Kill;
+    });
+    network_faults(s, on_broker);
+  }
+
   template <class OnBroker>
   void network_faults(Scenario& s, const OnBroker& on_broker) const {
     const auto pair = [&](Fault& f, Prng& one) {
@@ -552,7 +610,7 @@ class Maker {
 
   std::string profile_;
   Seed seed_;
-  bool is_calm_ = false, is_storm_ = false, has_disk_faults_ = false, has_network_faults_ = false, is_edge_ = false, is_churn_ = false, is_still_ = false, is_media_ = false, is_retention_ = false;
+  bool is_calm_ = false, is_storm_ = false, has_disk_faults_ = false, has_network_faults_ = false, is_edge_ = false, is_churn_ = false, is_still_ = false, is_media_ = false, is_retention_ = false, is_cluster_ = false;
   uint64_t storm_ = 0;
   Duration chaos_;
 };
@@ -567,6 +625,7 @@ std::vector<ProfileInfo> profiles() {
           {"churn", "store, with topics that are deleted and made again, groups that come and go, one-way sends, floods of requests"},
           {"media", "store, with torn and stale records, power cuts in a row, and damage to the store at rest: rot, lost checkpoints and indexes"},
           {"retention", "store, with small segments that go soon, clocks that leap, a disk that others fill, death at any step of a deletion"},
+          {"cluster", "three brokers, two name servers, a dozen clients: groups whose members join, leave, die and vanish, also with a broker"},
           {"still", "no fault, and little to do: steps that gather much, bursts, and long rests in which what is acked is delivered promptly"},
           {"calm", "no fault at all: what is acked is delivered promptly, once"}};
 }

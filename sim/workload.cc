@@ -29,11 +29,15 @@ Workload::Workload(World& world, Court& court, const Scenario& scenario) : world
   const Seed seed = scenario.seed;
   for (uint32_t i = 0; i < plan_.producers; ++i) producers_.push_back({i, clients_[i % clients_.size()], KeyedStream(seed, load_domain(0), i), KeyedStream(seed, load_domain(11), i)});
   for (uint32_t i = 0; i < plan_.groups; ++i) {
-    Group group{fmt::format("group-{}", i), topics_[i % topics_.size()], "*", {}, clients_[i % clients_.size()], {}, false, KeyedStream(seed, load_domain(1), i), KeyedStream(seed, load_domain(9), i)};
-    if (plan_.tag_pool > 1 && group.draws.chance({1, 3})) {
-      const std::string other = tag_name(plan_.tag_pool > 4 ? 4 : 1);
-      group.tags = {"tag-0", other};
-      group.expression = "tag-0 || " + other;
+    Group group = new_group(i, topics_[i % topics_.size()]);
+    const bool is_split = plan_.split.numerator > 0 && group.members.size() > 1 && group.members.front().draws.chance(plan_.split);
+    if (is_split) {
+      Group other = group;
+      other.topic = topics_[(i + 1) % topics_.size()];
+      other.label = fmt::format("{}@{}", other.name, other.topic);
+      other.members.erase(other.members.begin(), other.members.begin() + static_cast<ptrdiff_t>(other.members.size() / 2));
+      group.members.resize(group.members.size() / 2, group.members.front());
+      groups_.push_back(std::move(other));
     }
     groups_.push_back(std::move(group));
   }
@@ -44,6 +48,25 @@ Workload::Workload(World& world, Court& court, const Scenario& scenario) : world
   }
   CHECK(plan_.deletions == 0 || plan_.topics > 1, "the last topic comes and goes, the others stay");
   for (uint32_t i = 0; i < plan_.committers; ++i) committers_.push_back({fmt::format("committer-{}", i), clients_[i % clients_.size()], KeyedStream(seed, load_domain(2), i), {}});
+}
+
+Workload::Group Workload::new_group(uint32_t number, const std::string& topic) {
+  const std::string name = fmt::format("group-{}", number);
+  Group group{name, fmt::format("{}@{}", name, topic), topic, "*", {}, false, {}};
+  for (uint32_t i = 0; i < plan_.members; ++i) {
+    const uint64_t entity = number + uint64_t{i} * 1000;
+    // From the other end than producers and committers, who are not to be lost with a member.
+    const size_t client = plan_.members > 1 ? clients_.size() - 1 - (number + i) % clients_.size() : (number + i) % clients_.size();
+    group.members.push_back({clients_[client], {}, false, KeyedStream(scenario_.seed, load_domain(1), entity), KeyedStream(scenario_.seed, load_domain(9), entity)});
+  }
+  KeyedStream& draws = group.members.front().draws;
+  if (plan_.tag_pool > 1 && draws.chance({1, 3})) {
+    const std::string other = tag_name(plan_.tag_pool > 4 ? 4 : 1);
+    group.tags = {"tag-0", other};
+    group.expression = "tag-0 || " + other;
+  }
+  group.is_pipelined = plan_.pipelined.numerator > 0 && draws.chance(plan_.pipelined);
+  return group;
 }
 
 // --- asking ---------------------------------------------------------------------------------------------------------------------------
@@ -107,13 +130,15 @@ void Workload::on_life(World&, Life who, LifeChange change, const Error*) {
     after(Duration::milliseconds(20), [this, who] {
       if (world_.life(who.node) != who || !is_subscribing_) return;
       for (size_t i = 0; i < groups_.size(); ++i) {
-        if (groups_[i].client == who.node && topics_open_ == 0) subscribe(i);
+        for (size_t m = 0; m < groups_[i].members.size(); ++m)
+          if (groups_[i].members[m].client == who.node && topics_open_ == 0) subscribe({i, m});
       }
     });
     return;
   }
-  for (Group& group : groups_) {
-    if (group.client == who.node) group.is_subscribed = false;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    for (size_t m = 0; m < groups_[i].members.size(); ++m)
+      if (groups_[i].members[m].client == who.node) let_go({i, m});
   }
   for (const auto& [id, call] : calls_) {
     if (call.client != who.node || call.has_many_answers) continue;
@@ -152,7 +177,8 @@ void Workload::create_topic(const std::string& topic) {
 void Workload::start_producing() {
   for (size_t i = 0; i < producers_.size(); ++i) produce(i);
   for (size_t i = 0; i < committers_.size(); ++i) after(Duration::milliseconds(500), [this, i] { commit(i); });
-  for (size_t i = 0; i < groups_.size(); ++i) subscribe(i);
+  for (size_t i = 0; i < groups_.size(); ++i)
+    for (size_t m = 0; m < groups_[i].members.size(); ++m) subscribe({i, m});
   for (size_t i = 0; i < peers_.size(); ++i) send_one_way(i);
   delete_later();
 }
@@ -333,40 +359,69 @@ void Workload::probe_topics() {
 
 // --- consumers ------------------------------------------------------------------------------------------------------------------------
 
-void Workload::subscribe(size_t index) {
-  Group& group = groups_[index];
-  if (group.is_subscribed) return;
-  court_.groups().subscribed(group.name, group.topic, group.tags);
-  const command::Subscribe subscribe{.group = group.name, .topic = group.topic, .subscription = group.expression,
-                                     .from = command::Subscribe::From::First, .count_max = 32};
-  group.is_subscribed = ask(group.client, subscribe, Duration::seconds(1), [this, index](const Reply& reply) {
-    if (const auto* delivered = std::get_if<reply::Delivered>(&reply)) return on_delivered(index, *delivered);
+void Workload::subscribe(Place place) {
+  const Group& group = groups_[place.group];
+  Member& m = member(place);
+  if (m.is_subscribed) return;
+  court_.groups().subscribed(group.label, group.topic, group.tags, group.is_pipelined);
+  command::Subscribe subscribe{.group = group.name, .topic = group.topic, .subscription = group.expression,
+                               .from = command::Subscribe::From::First, .count_max = 32};
+  if (group.is_pipelined) {
+    subscribe.count_max = 8;
+    subscribe.queue_messages_max = 40;
+    subscribe.messages_max = 100;
+    subscribe.queue_bytes_max = 16'000;
+    subscribe.bytes_max = 40'000;
+  }
+  m.is_subscribed = ask(m.client, subscribe, Duration::seconds(1), [this, place, turn = ++m.turn](const Reply& reply) {
+    // What was on its way when it left is nobody's.
+    const Member& owner = member(place);
+    if (!owner.is_subscribed || owner.turn != turn) return;
+    if (const auto* delivered = std::get_if<reply::Delivered>(&reply)) return on_delivered(place, *delivered);
+    if (const auto* assigned = std::get_if<reply::Assigned>(&reply)) return court_.ownership().assigned(groups_[place.group].label, owner.call.value(), assigned->queues);
     court_.fail("O22", fmt::format("a subscription is answered with {}", describe(reply)));
-  }, true, &group.call);
+  }, true, &m.call);
 }
 
-void Workload::on_delivered(size_t index, const reply::Delivered& delivered) {
-  Group& group = groups_[index];
+void Workload::let_go(Place place) {
+  Member& m = member(place);
+  if (!std::exchange(m.is_subscribed, false)) return;
+  court_.groups().let_go(groups_[place.group].label, m.call.value());
+  court_.ownership().gone(groups_[place.group].label, m.call.value());
+}
+
+void Workload::on_delivered(Place place, const reply::Delivered& delivered) {
+  const Group& group = groups_[place.group];
+  Member& m = member(place);
   const QueueKey queue{delivered.broker, delivered.topic, delivered.queue_id};
-  const std::vector<Court::Item> items = court_.read(group.name, queue, delivered.records, true);
-  court_.delivered(group.name, queue, delivered.first.value(), delivered.next.value(), items);
-  if (leave(index)) return;
-  const Life life = world_.life(group.client);
-  after(Duration{group.draws.between(0, plan_.think_max.ns)}, [this, index, queue, next = delivered.next, life, call = group.call] {
-    Group& g = groups_[index];
+  const std::vector<Court::Item> items = court_.read(group.label, queue, delivered.records, true);
+  if (const auto reset = reset_to_.find({group.label, queue}); reset != reset_to_.end() && delivered.first.value() == reset->second) {
+    reset_to_.erase(reset);
+    --resets_open_;
+  }
+  court_.delivered(group.label, queue, m.call.value(), delivered.first.value(), delivered.next.value(), items);
+  if (leave(place)) return;
+  const Life life = world_.life(m.client);
+  after(Duration{m.draws.between(0, plan_.think_max.ns)}, [this, place, queue, next = delivered.next, life, call = m.call] {
+    const Member& now = member(place);
     // Who left meanwhile and came back has other batches.
-    if (world_.life(g.client) != life || !g.is_subscribed || g.call != call) return;
-    court_.consumed(g.name, queue, next.value());
-    const command::Consumed consumed{.subscription_call = g.call.value(), .broker = queue.broker, .queue_id = queue.queue_id, .next = next};
-    (void)ask(g.client, consumed, Duration::seconds(6), [](const Reply&) {});
+    if (world_.life(now.client) != life || !now.is_subscribed || now.call != call) return;
+    court_.groups().consumed(groups_[place.group].label, queue, call.value(), next.value());
+    const command::Consumed consumed{.subscription_call = call.value(), .broker = queue.broker, .queue_id = queue.queue_id, .next = next};
+    (void)ask(now.client, consumed, Duration::seconds(6), [](const Reply&) {});
   });
 }
 
 void Workload::unsubscribe_all() {
   is_subscribing_ = false;
-  for (Group& group : groups_) {
-    if (!std::exchange(group.is_subscribed, false)) continue;
-    (void)ask(group.client, command::Unsubscribe{.subscription_call = group.call.value()}, Duration::seconds(12), [](const Reply&) {});
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    for (size_t m = 0; m < groups_[i].members.size(); ++m) {
+      const Member& one = groups_[i].members[m];
+      if (!one.is_subscribed) continue;
+      const command::Unsubscribe leave{.subscription_call = one.call.value()};
+      let_go({i, m});
+      (void)ask(one.client, leave, Duration::seconds(12), [](const Reply&) {});
+    }
   }
 }
 

@@ -33,6 +33,18 @@ class Workload final : public WorldObserver {
   void begin_reading(std::string reader);
   bool is_reading() const { return reading_.is_running; }
   void unsubscribe_all();
+  // workload_groups.cc: what groups of several members promise when nothing disturbs them.
+  bool has_members() const { return plan_.members > 1; }
+  void end_leaving() { is_leaving_ = false; }
+  // Empty when every queue of every group has one owner.
+  std::string sharing_complaint() const;
+  void demand_sharing(std::string_view when);
+  // A client whose members own something; its members are gone in the eyes of the oracle until they say something again.
+  std::optional<NodeId> lose_a_client();
+  void begin_reset();                      // a group begins anew, while it consumes
+  bool is_reset_seen() const { return resets_open_ == 0; }
+  void begin_wipe();                       // a broker takes no messages for a while
+  bool is_wiped() const { return wipes_open_ == 0; }
   std::string state() const;
 
   uint64_t sent() const { return sequence_total_; }
@@ -51,7 +63,10 @@ class Workload final : public WorldObserver {
     uint64_t sequence = 0;
     uint32_t in_flight = 0;
   };
-  struct Group { std::string name, topic, expression; std::set<std::string> tags; NodeId client; CallId call; bool is_subscribed = false; KeyedStream draws, churn_draws; };
+  struct Member { NodeId client; CallId call; bool is_subscribed = false; KeyedStream draws, churn_draws; uint64_t turn = 0; };   // turn: of its subscriptions
+  // One topic of a group, and who consumes it. `label` is its name for oracles: the members of one group may consume different topics.
+  struct Group { std::string name, label, topic, expression; std::set<std::string> tags; bool is_pipelined = false; std::vector<Member> members; };
+  struct Place { size_t group = 0, member = 0; };
   struct Committer { std::string group; NodeId client; KeyedStream draws; std::map<QueueKey, int64_t> last; size_t turn = 0; };
   struct Reading {
     bool is_running = false;
@@ -78,18 +93,26 @@ class Workload final : public WorldObserver {
   void choose_manner(Producer& producer, SentMessage& message, const command::SendMessage& send);
   void on_sent(const std::vector<MessageId>& ids, const std::string& topic, const Reply& reply);
   void probe_topics();
-  void subscribe(size_t group);
-  void on_delivered(size_t group, const reply::Delivered& delivered);
+  Group new_group(uint32_t number, const std::string& topic);
+  void add_members(Group& group, uint32_t from, uint32_t count);
+  Member& member(Place place) { return groups_[place.group].members[place.member]; }
+  void subscribe(Place place);
+  void let_go(Place place);                // it is subscribed no more
+  void on_delivered(Place place, const reply::Delivered& delivered);
   void commit(size_t committer);
   bool is_ours(NodeId node) const;
   // workload_churn.cc
   void delete_later();
   void delete_topic();
   void make_again(const std::string& topic);
-  bool leave(size_t group);                // the group goes away with the batch it was just given, and comes back
+  bool leave(Place place);                 // a member goes away with the batch it was just given, and comes back
   void send_one_way(size_t peer);
   void probe_flood();
   void watch_routes(bool was_complete);
+  void wipe(const std::string& broker);
+  void expect_perm(const std::string& broker, bool is_writable, std::function<void()> then);
+  void search_in(const QueueRead& read);   // an offset by time, of a queue that was read
+  std::vector<Ownership::Queue> all_queues() const;
   void read_queue_of(const QueueKey& queue);
   void read_page(std::shared_ptr<QueueRead> read);
   void read_keys();
@@ -111,11 +134,13 @@ class Workload final : public WorldObserver {
   std::map<CallId, Call> calls_;
   std::deque<std::pair<CallId, Reply>> inbox_;
   uint64_t next_call_ = 1, sequence_total_ = 0;
+  std::map<std::pair<std::string, QueueKey>, int64_t> reset_to_;   // by label: where a batch must begin now
+  size_t resets_open_ = 0, wipes_open_ = 0;
   size_t topics_open_ = 0, churns_open_ = 0, probes_open_ = 0, quiet_calls_ = 0;
   KeyedStream churn_draws_;
   uint32_t deletions_left_ = 0;
   bool is_watching_routes_ = false;
-  bool is_sending_ = true, is_settling_ = false, is_subscribing_ = true;
+  bool is_sending_ = true, is_leaving_ = true, is_settling_ = false, is_subscribing_ = true;
   Reading reading_;
   int phase_ = 0;       // of a reading: queues, keys, offsets
   std::vector<uint8_t> body_;

@@ -49,19 +49,20 @@ void Workload::make_again(const std::string& topic) {
 
 // --- groups that leave and come back ----------------------------------------------------------------------------------------------------
 
-bool Workload::leave(size_t index) {
-  Group& group = groups_[index];
-  if (plan_.leaves.numerator == 0 || !is_sending_ || !group.churn_draws.chance(plan_.leaves)) return false;
-  const Life life = world_.life(group.client);
-  const auto come_back = [this, index, life] {
-    after(Duration{groups_[index].churn_draws.between(10'000'000, 4'000'000'000)}, [this, index, life] {
+bool Workload::leave(Place place) {
+  Member& m = member(place);
+  if (plan_.leaves.numerator == 0 || !is_sending_ || !is_leaving_ || !m.is_subscribed || !m.churn_draws.chance(plan_.leaves)) return false;
+  const Life life = world_.life(m.client);
+  const auto come_back = [this, place, life] {
+    after(Duration{member(place).churn_draws.between(10'000'000, 4'000'000'000)}, [this, place, life] {
       // Who died meanwhile subscribes when it is back.
-      if (world_.life(groups_[index].client) == life && is_subscribing_) subscribe(index);
+      if (world_.life(member(place).client) == life && is_subscribing_) subscribe(place);
     });
   };
   // What it was given and has not consumed comes again.
-  group.is_subscribed = false;
-  const bool is_asked = ask(group.client, command::Unsubscribe{.subscription_call = group.call.value()}, Duration::seconds(12), [come_back](const Reply&) { come_back(); });
+  const command::Unsubscribe goodbye{.subscription_call = m.call.value()};
+  let_go(place);
+  const bool is_asked = ask(m.client, goodbye, Duration::seconds(12), [come_back](const Reply&) { come_back(); });
   if (!is_asked) come_back();
   return true;
 }

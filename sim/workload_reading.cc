@@ -53,6 +53,7 @@ void Workload::read_queue_of(const QueueKey& queue) {
 void Workload::read_page(std::shared_ptr<QueueRead> read) {
   if (read->at >= read->max) {
     court_.read_queue(reading_.reader, read->queue, read->min, read->max, read->items);
+    search_in(*read);
     return question_done();
   }
   ask_until(
@@ -94,6 +95,27 @@ void Workload::read_page(std::shared_ptr<QueueRead> read) {
         if (pulled->next.value() <= read->at) court_.fail("O4", fmt::format("a pull from {} at {} goes on at {}", read->queue.text(), read->at, pulled->next));
         read->at = pulled->next.value();
         read_page(read);
+        return true;
+      });
+}
+
+// The first message that was stored at the stamp of one of them, or later.
+void Workload::search_in(const QueueRead& read) {
+  const bool is_whole = static_cast<int64_t>(read.items.size()) == read.max - read.min && !read.items.empty();
+  if (!is_whole || court_.is_hurt(read.queue) || court_.broker(read.queue.broker)->is_damaged) return;
+  KeyedStream draws(scenario_.seed, load_domain(12), mix64(sequence_total_, hash_text(read.queue.text())));
+  const int64_t stamp = read.items[draws.below(read.items.size())].stored_ms;
+  const auto first = std::find_if(read.items.begin(), read.items.end(), [stamp](const Court::Item& item) { return item.stored_ms >= stamp; });
+  ++reading_.open;
+  ask_until(
+      reader_client(),
+      [queue = read.queue, stamp] { return Command(command::SearchOffset{.topic = queue.topic, .queue_id = queue.queue_id, .stamp = {stamp}, .broker = queue.broker}); },
+      [this, queue = read.queue, stamp, expected = first->queue_offset](const Reply& reply) {
+        const auto* found = std::get_if<reply::Offset>(&reply);
+        if (found == nullptr) return false;
+        if (found->offset.value() != expected)
+          court_.fail("O11", fmt::format("the first message of {} stored at {} ms or later is said to be {}, and is {}", queue.text(), stamp, found->offset, expected));
+        question_done();
         return true;
       });
 }

@@ -35,6 +35,8 @@ quickstart_self_test() {
 }
 start() { python3 tests/real/start.py; }
 residence() { if is_full; then bash tests/real/residence.sh 1024; else bash tests/real/residence.sh 128; fi; }
+takeover() { bash tests/real/takeover.sh; }
+takeover_self_test() { bash tests/real/takeover.sh --self-test; }
 kill9() { bash tests/real/kill9.sh "$(is_full && echo 100 || echo 10)"; }
 flush() { bash tests/real/flush.sh; }
 flush_self_test() { bash tests/real/flush.sh --self-test; }
@@ -77,7 +79,7 @@ bench() { "$bin/bench_core" --benchmark_min_time="$(is_full && echo 0.5 || echo 
 
 # --- the runner -------------------------------------------------------------------------------------------------------------------------------
 
-lines=(quickstart quickstart_self_test start residence kill9 flush flush_self_test diskfull retention bad_input examples swarm one_hash explore mutants purity derived_files bench)
+lines=(quickstart quickstart_self_test start residence kill9 takeover takeover_self_test flush flush_self_test diskfull retention bad_input examples swarm one_hash explore mutants purity derived_files bench)
 for name in "${wanted[@]}"; do
   [[ " ${lines[*]} " == *" $name "* ]] || { echo "acceptance: no line is named $name; there are: ${lines[*]}" >&2; exit 2; }
 done

@@ -130,6 +130,7 @@ mutants_stage() {
 real_stage() {
   begin "real processes, real files"
   check kill9 bash tests/real/kill9.sh "${FULMAR_KILLS:-5}"
+  check takeover bash tests/real/takeover.sh
   check flush bash tests/real/flush.sh
   check flush_self_test bash tests/real/flush.sh --self-test
   check diskfull bash tests/real/diskfull.sh

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   RunOptions run;
   CLI::App* run_app = app.add_subcommand("run", "one run of one seed");
   run_app->add_option("--seed", run.seed, "decimal, or fulmar1:PROFILE:HEX");
-  run_app->add_option("--profile", run.profile, "store, network, mixed, edge, churn, media, retention, still or calm");
+  run_app->add_option("--profile", run.profile, "store, network, mixed, edge, churn, media, retention, cluster, still or calm");
   run_app->add_flag("--json", run.is_json, "one JSON object");
 
   ReplayOptions replay;

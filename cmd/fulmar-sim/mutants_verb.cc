@@ -85,7 +85,7 @@ Hunt hunt(const mutants::Description& mutant, const std::vector<Killer>& remembe
     else out.other = killer;
   };
   for (const Killer& killer : remembered) attempt(killer.profile, killer.seed);
-  static const char* const kOrder[] = {"store", "edge", "churn", "media", "mixed", "retention", "edge", "churn", "media", "retention", "network", "still", "calm"};
+  static const char* const kOrder[] = {"store", "edge", "churn", "media", "mixed", "retention", "edge", "churn", "media", "retention", "network", "cluster", "still", "calm"};
   for (uint64_t i = 0; i < seeds_max; ++i) attempt(kOrder[i % std::size(kOrder)], Seed{9'000 + i});
   return out;
 }

@@ -21,6 +21,11 @@ std::string default_name_servers() {
   return given != nullptr && *given != 0 ? given : "127.0.0.1:9876";
 }
 
+std::string host_name() {
+  char name[128] = {};
+  return gethostname(name, sizeof name - 1) == 0 && name[0] != 0 ? name : "localhost";
+}
+
 void add_name_servers_option(CLI::App* verb, std::string& into) {
   into = default_name_servers();
   verb->add_option("-n,--namesrv", into, "name servers, host:port joined by ';' (default $NAMESRV_ADDR or 127.0.0.1:9876)")
@@ -36,12 +41,13 @@ void add_name_servers_option(CLI::App* verb, std::string& into) {
       });
 }
 
-ClientHost::ClientHost(const std::string& name_servers) {
+ClientHost::ClientHost(const std::string& name_servers, std::string client_id) {
   std::stringstream list(name_servers);
   for (std::string one; std::getline(list, one, ';');) if (!one.empty()) name_servers_.push_back(one);
   ClientConfig config;
   config.name_servers = name_servers_;
-  config.client_id = fmt::format("fulmar@{}", getpid());
+  // RocketMQ's form, ip@pid#time, by what tells two processes apart wherever they run.
+  config.client_id = client_id.empty() ? fmt::format("{}@{}#{:x}", host_name(), getpid(), net::random_seed().value >> 32) : std::move(client_id);
   net::UvOptions options;
   options.name = "client";
   options.seed = net::random_seed();

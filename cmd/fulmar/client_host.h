@@ -19,14 +19,15 @@ namespace fulmar::cmd {
 
 // Where clients look for name servers when -n is not given.
 std::string default_name_servers();   // $NAMESRV_ADDR, else 127.0.0.1:9876
+std::string host_name();
 void add_name_servers_option(CLI::App* verb, std::string& into);
 
 class ClientHost {
  public:
   using OnReply = std::function<void(Reply)>;  // on the client's thread; may be called many times for a subscription
 
-  // `name_servers`: host:port joined by ';'.
-  explicit ClientHost(const std::string& name_servers);
+  // `name_servers`: host:port joined by ';'. `client_id`: empty for one that nobody else has.
+  explicit ClientHost(const std::string& name_servers, std::string client_id = {});
   ~ClientHost();
 
   // False when none of the name servers takes a connection within a second: `sentence` says so.

@@ -17,9 +17,12 @@
 #include "cmd/common/usage.h"
 #include "cmd/fulmar/program.h"
 #include "core/client/caller.h"
+#include "core/model/version.h"
 #include "net/host.h"
 
 namespace fulmar::cmd {
+
+static_assert(kProgramVersion == FULMAR_VERSION);
 
 namespace {
 std::atomic<int> output_error{0};
@@ -152,6 +155,7 @@ int run_program(int argc, char** argv) {
   add_send(app, run);
   add_consume(app, run);
   add_topic(app, run);
+  add_group(app, run);
   add_message(app, run);
   add_cluster(app, run);
   add_status(app, run);

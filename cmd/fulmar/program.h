@@ -46,6 +46,7 @@ void add_try(CLI::App& app, Run& run);
 void add_send(CLI::App& app, Run& run);
 void add_consume(CLI::App& app, Run& run);
 void add_topic(CLI::App& app, Run& run);
+void add_group(CLI::App& app, Run& run);
 void add_message(CLI::App& app, Run& run);
 void add_cluster(CLI::App& app, Run& run);
 void add_status(CLI::App& app, Run& run);

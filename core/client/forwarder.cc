@@ -13,7 +13,18 @@ namespace {
 template <class... Cs> bool is_one_of(const Command& command) { return (std::holds_alternative<Cs>(command) || ...); }
 
 bool changes_the_broker(const Command& command) {
-  return is_one_of<command::CommitOffset, command::CreateTopic, command::DeleteTopic>(command);
+  return is_one_of<command::CommitOffset, command::CreateTopic, command::DeleteTopic, command::CreateGroup, command::DeleteGroup, command::ResetOffset,
+                   command::UpdateConfig, command::WipeWritePerm, command::AddWritePerm>(command);
+}
+bool is_for_all_brokers(const Command& command) {
+  return is_one_of<command::CreateTopic, command::DeleteTopic, command::CreateGroup, command::DeleteGroup>(command);
+}
+bool is_for_name_servers(const Command& command) { return is_one_of<command::QueryRoute, command::ListTopics, command::QueryCluster>(command); }
+
+// A broker that never had it is no failure of a deletion, unless none had it.
+bool had_nothing_to_delete(const Command& command, Code code) {
+  return (is_one_of<command::DeleteTopic>(command) && code == Code::TopicNotExist) ||
+         (is_one_of<command::DeleteGroup>(command) && code == Code::SubscriptionGroupNotExist);
 }
 
 std::string_view topic_of(const Command& command) {
@@ -33,7 +44,9 @@ Forwarder::Forwarder(uint8_t owner, Routes& routes, Caller& caller, ForwarderLim
 bool Forwarder::takes(const Command& command) {
   return changes_the_broker(command) ||
          is_one_of<command::PullMessages, command::QueryOffset, command::QueryQueue, command::QueryMessages, command::ViewMessage,
-                   command::DescribeTopic, command::GetStatus, command::QueryRoute, command::ListTopics>(command);
+                   command::DescribeTopic, command::GetStatus, command::ListGroups, command::DescribeGroup, command::SearchOffset, command::GetConfig>(
+             command) ||
+         is_for_name_servers(command);
 }
 
 bool Forwarder::carries_records(const Command& command) {
@@ -47,7 +60,7 @@ void Forwarder::forward(Ctx& ctx, CallId call, const Command& command) {
     return ctx.out.tell(call, Refusal{Code::SystemBusy, "too many requests are in flight in this client", measured, 100});
   }
   const std::string_view topic = topic_of(command);
-  const bool has_topic = !is_one_of<command::ViewMessage, command::GetStatus, command::ListTopics>(command);
+  const bool has_topic = std::visit([](const auto& c) { return requires { c.topic; }; }, command);
   if (const Result<void> name = has_topic ? check_topic_name(topic) : Result<void>{}; !name) {
     return ctx.out.tell(call, Refusal{Code::InvalidParameter, name.error().detail, fmt::format("topic of {} bytes", topic.size()), 0});
   }
@@ -55,9 +68,10 @@ void Forwarder::forward(Ctx& ctx, CallId call, const Command& command) {
   if (const auto* pull = std::get_if<command::PullMessages>(&command)) timeout = timeout + Duration::milliseconds(pull->suspend_ms);
   Request request{.serial = next_serial_++, .call = call, .command = OwnedCommand(command), .topic = std::string(topic),
                   .broker = std::string(broker_of(command)), .lookups = {}, .waits_for = {}, .began = ctx.now.monotonic,
-                  .deadline = ctx.now.monotonic + timeout, .targets = {}, .refusal = {}, .failures = {}, .done = {}, .missing = {}};
-  if (is_one_of<command::QueryRoute, command::ListTopics>(command)) request.to = To::NameServers;
-  if (is_one_of<command::CreateTopic, command::DeleteTopic>(command)) request.to = To::AllBrokers;
+                  .deadline = ctx.now.monotonic + timeout, .targets = {}, .answer = {}, .refusal = {}, .failures = {}, .done = {}, .missing = {}};
+  if (is_for_name_servers(command)) request.to = To::NameServers;
+  if (is_one_of<command::WipeWritePerm, command::AddWritePerm>(command)) request.to = To::AllNameServers;
+  if (is_for_all_brokers(command)) request.to = To::AllBrokers;
   if (!topic.empty()) request.lookups.emplace_back(topic);
   if (!has_topic || request.to == To::AllBrokers) {
     if (!request.broker.empty() && check_topic_name(request.broker)) request.lookups.push_back(request.broker);
@@ -78,6 +92,9 @@ void Forwarder::advance(Ctx& ctx, Request& request) {
     case To::NameServers:
       for (const Address& server : routes_.name_servers()) request.targets.push_back({server.text(), server});
       return call_name_server(ctx, request);
+    case To::AllNameServers:
+      for (const Address& server : routes_.name_servers()) request.targets.push_back({server.text(), server});
+      return call_targets(ctx, request);
   }
 }
 
@@ -205,14 +222,14 @@ void Forwarder::on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) {
     case To::OneBroker:
       if (reply) return finish(ctx, request, std::move(*reply));
       return finish_without_answer(ctx, request, "the broker did not answer");
-    case To::AllBrokers: break;
+    case To::AllBrokers:
+    case To::AllNameServers: break;
   }
   const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
-  // A broker that never had the topic is no failure of its deletion, unless none had it.
-  const bool had_none = refusal != nullptr && refusal->code == Code::TopicNotExist && std::holds_alternative<command::DeleteTopic>(request.command.get());
-  if (reply && std::holds_alternative<reply::Ok>(*reply)) {
+  if (reply && (std::holds_alternative<reply::Ok>(*reply) || std::holds_alternative<reply::TopicsChanged>(*reply))) {
+    request.answer = *reply;
     request.done += fmt::format("{}{}", request.done.empty() ? "" : ", ", request.targets[target].name);
-  } else if (had_none) {
+  } else if (refusal != nullptr && had_nothing_to_delete(request.command.get(), refusal->code)) {
     request.missing = *refusal;
   } else if (reply) {
     note_failure(request, target, refusal != nullptr ? to_string(refusal->code) : "answered something else than was asked");
@@ -222,12 +239,17 @@ void Forwarder::on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) {
 }
 
 void Forwarder::finish_all(Ctx& ctx, Request& request) {
-  if (request.to == To::AllBrokers) routes_.refresh(ctx, request.topic);  // it has changed, at least in part
+  if (request.to == To::AllBrokers && !request.topic.empty()) routes_.refresh(ctx, request.topic);  // it has changed, at least in part
   SOMETIMES("client: topic changed on some brokers only", !request.failures.empty() && request.targets.size() > 1);
+  if (request.targets.empty()) return finish_without_answer(ctx, request, "no name server is configured (namesrvAddr)");
   if (request.failures.empty() && request.done.empty() && request.missing) return finish(ctx, request, *request.missing);
-  if (request.failures.empty()) return finish(ctx, request, reply::Ok{});
+  if (request.failures.empty()) return finish(ctx, request, request.answer.value_or(Reply(reply::Ok{})));
   if (!request.done.empty()) request.failures += fmt::format("; done by {}", request.done);
-  if (!request.refusal) return finish_without_answer(ctx, request, request.targets.size() > 1 ? "not every broker answered" : "the broker did not answer");
+  if (!request.refusal) {
+    return finish_without_answer(ctx, request, request.to == To::AllNameServers ? "not every name server answered"
+                                               : request.targets.size() > 1     ? "not every broker answered"
+                                                                                : "the broker did not answer");
+  }
   Refusal refusal = *request.refusal;
   refusal.measured += fmt::format("{}{} of {} brokers: {}", refusal.measured.empty() ? "" : "; ", name_of(request.command.get()),
                                   request.targets.size(), request.failures);

@@ -1,11 +1,14 @@
 #pragma once
 // The host's plain questions, each sent once to whoever can answer: no resend, one deadline, one answer.
 //
-//   PullMessages, CommitOffset, QueryOffset, QueryQueue, QueryMessages   the broker named, else the first (by name) of the topic's route
+//   PullMessages, CommitOffset, QueryOffset, QueryQueue, QueryMessages,
+//   SearchOffset, ResetOffset                                            the broker named, else the first (by name) of the topic's route
 //   DescribeTopic                                                        the first broker of the topic's route
-//   ViewMessage, GetStatus                                               the broker named, else the first one known
-//   CreateTopic, DeleteTopic                                             every master known: route of the topic, and brokers known
-//   QueryRoute, ListTopics                                               the name servers in turn, until one answers
+//   ViewMessage, GetStatus, ListGroups, DescribeGroup, GetConfig,
+//   UpdateConfig                                                         the broker named, else the first one known
+//   CreateTopic, DeleteTopic, CreateGroup, DeleteGroup                   every master known: route of the topic, and brokers known
+//   QueryRoute, ListTopics, QueryCluster                                 the name servers in turn, until one answers
+//   WipeWritePerm, AddWritePerm                                          every name server
 //
 // "Brokers known" are those in the routes of TBW102 (brokers that create topics by themselves), of our own system topic and of the
 // default cluster's name.
@@ -42,9 +45,9 @@ class Forwarder {
 
   static bool takes(const Command& command);
   static bool carries_records(const Command& command);   // its answer does
-  // Tells `call` exactly once: the answer as it came, or a Refusal. Of CreateTopic and DeleteTopic: Ok when every master said Ok (or never had
-  // the topic to delete), else the first refusal with the brokers that failed and those that did it in `measured`. A lost answer to
-  // something that changes the broker: kOutcomeUnknown.
+  // Tells `call` exactly once: the answer as it came, or a Refusal. Of what goes to all: what they said when every one did it (or had nothing
+  // to delete), else the first refusal with those that failed and those that did it in `measured`. A lost answer to something that changes
+  // the broker: kOutcomeUnknown.
   void forward(Ctx& ctx, CallId call, const Command& command);
   void on_route(Ctx& ctx, std::string_view topic);
   void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply);
@@ -54,7 +57,7 @@ class Forwarder {
   size_t in_flight() const { return requests_.size(); }
 
  private:
-  enum class To : uint8_t { OneBroker, AllBrokers, NameServers };
+  enum class To : uint8_t { OneBroker, AllBrokers, NameServers, AllNameServers };
   struct Target { std::string name; Address address; };
   struct Request {
     uint64_t serial = 0;
@@ -69,9 +72,10 @@ class Forwarder {
     size_t next_target = 0;              // NameServers
     size_t outstanding = 0;
     bool is_outcome_unknown = false;
+    std::optional<Reply> answer;         // the last good one
     std::optional<Refusal> refusal;      // the first
-    std::string failures, done;          // AllBrokers: who did not and who did it, for people
-    std::optional<Refusal> missing;      // DeleteTopic: of a broker that has no such topic
+    std::string failures, done;          // of what goes to all: who did not and who did it, for people
+    std::optional<Refusal> missing;      // of a broker that had nothing to delete
   };
   uint64_t token(const Request& request, size_t target) const { return owned_id(owner_, request.serial << 12 | target); }
   static constexpr size_t kTargetsMax = 4096;

@@ -61,6 +61,15 @@ void LongPoll::take_topic(std::string_view topic, std::vector<PullRequest>& out)
   for (const uint64_t sequence : gone) out.push_back(take(sequence));
 }
 
+void LongPoll::take_group(std::string_view group, std::string_view topic, int32_t queue_id, std::vector<PullRequest>& out) {
+  const auto found = by_queue_.find(Key{std::string(topic), queue_id});
+  if (found == by_queue_.end()) return;
+  std::vector<uint64_t> moved;
+  for (const uint64_t sequence : found->second)
+    if (held_.at(sequence).request.group == group) moved.push_back(sequence);
+  for (const uint64_t sequence : moved) out.push_back(take(sequence));
+}
+
 void LongPoll::take_all(std::vector<PullRequest>& out) {
   while (!held_.empty()) out.push_back(take(held_.begin()->first));
 }

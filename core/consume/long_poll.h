@@ -22,6 +22,7 @@ class LongPoll {
   void on_arrival(Ctx& ctx, const Arrival& arrival, std::vector<PullRequest>& out);
   void take_due(Ctx& ctx, std::vector<PullRequest>& out);
   void take_topic(std::string_view topic, std::vector<PullRequest>& out);   // it was deleted
+  void take_group(std::string_view group, std::string_view topic, int32_t queue_id, std::vector<PullRequest>& out);   // it was moved
   void take_all(std::vector<PullRequest>& out);                             // the node stops
   void drop(ConnId conn);
   size_t size() const { return held_.size(); }

@@ -64,6 +64,15 @@ void Commits::pump(Ctx& ctx) {
   arm(ctx);
 }
 
+void Commits::forget(const OffsetKey& key) {
+  const auto found = pending_.find(key);
+  if (found == pending_.end()) return;
+  SOMETIMES("commits: held ones of a group that was moved", true);
+  settle(found->second, PhysicalOffset(), {});
+  due_.erase({found->second.due, key});
+  pending_.erase(found);
+}
+
 void Commits::hurry(Ctx& ctx) {
   due_.clear();
   for (auto& [key, pending] : pending_) make_due(key, pending, ctx.now.monotonic);

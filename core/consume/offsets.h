@@ -28,6 +28,8 @@ class Commits {
 
   // False: too many commits wait.
   [[nodiscard]] bool commit(Ctx& ctx, OffsetKey key, QueueOffset offset, bool needs_flush, const Asker& asker);
+  // The group was moved there: commits of it that are held are answered as if they had been taken, and are not.
+  void forget(const OffsetKey& key);
   // End of step and timer: appends what is due. What is answered thereby comes out of take_settled().
   void pump(Ctx& ctx);
   // Everything held is due: at clean stop, then pump until waiting_count() is 0.

@@ -29,7 +29,7 @@ struct TagFilter {
 };
 
 struct PullRequest {
-  std::string topic;
+  std::string group, topic;
   int32_t queue_id = 0;
   QueueOffset offset;
   int32_t count_max = 32;             // 1 to kPullCountMax

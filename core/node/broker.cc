@@ -36,6 +36,7 @@ Broker::Broker(BrokerConfig config, Seed seed, Files& files, Trace& trace)
       store_(config_),
       pulls_(store_.queues(), store_.log(), store_.watermarks()),
       queries_(store_.index(), store_.log(), store_.watermarks()),
+      searches_(store_.queues(), store_.log(), store_.watermarks()),
       commits_(store_.meta()) {
   for (const std::string& address : config_.name_servers) name_servers_.emplace_back().address = parse_address(address);
 }
@@ -109,11 +110,13 @@ void Broker::pump(Ctx& ctx) {
   if (ctx.out.halted() != nullptr) return;
   if (!is_serving_ && store_.can_read()) {
     is_serving_ = true;
+    groups_.begin(ctx.now);
     const Watermarks& marks = store_.watermarks();
     ctx.trace.note(BrokerServing{marks.begin.value(), marks.appended.value(), store_.meta().topic_count(), store_.state() == Store::State::Damaged ? "read-only: damaged" : "read-write"});
   }
   if (is_serving_) {
     pump_pulls(ctx);
+    pump_groups(ctx);
     pump_commits(ctx);
     pump_gates(ctx);
     pump_registration(ctx);
@@ -131,8 +134,10 @@ void Broker::on_request(Ctx& ctx, const RequestRef& from, const Command& command
   on_command(ctx, Asker{from.conn, from.opaque, from.is_one_way, false, {}}, command);
 }
 
-void Broker::on_connection_closed(Ctx&, ConnId conn) {
+void Broker::on_connection_closed(Ctx& ctx, ConnId conn) {
   hosts_.erase(conn);
+  groups_.on_closed(ctx, conn);
+  searches_.drop(conn);
   pulls_.drop(conn);
   queries_.drop(conn);
   long_poll_.drop(conn);
@@ -170,6 +175,16 @@ void Broker::on_command(Ctx& ctx, const Asker& asker, const Command& any) {
         else if constexpr (std::is_same_v<C, command::DeleteTopic>) on_delete_topic(ctx, asker, c);
         else if constexpr (std::is_same_v<C, command::ListTopics>) on_list_topics(ctx, asker, c);
         else if constexpr (std::is_same_v<C, command::DescribeTopic>) on_describe_topic(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::Heartbeat>) on_heartbeat(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::LeaveGroup>) groups_.on_leave(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::ListGroups>) on_list_groups(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::DescribeGroup>) on_describe_group(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::CreateGroup>) on_create_group(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::DeleteGroup>) on_delete_group(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::SearchOffset>) on_search_offset(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::ResetOffset>) on_reset_offset(ctx, asker, c);
+        else if constexpr (std::is_same_v<C, command::GetConfig>) on_get_config(ctx, asker);
+        else if constexpr (std::is_same_v<C, command::UpdateConfig>) on_update_config(ctx, asker, c);
         else if constexpr (std::is_same_v<C, command::QueryMessages>) {
           if (store_.meta().topic(c.topic) == nullptr) return refuse(ctx, asker, {Code::TopicNotExist, fmt::format("there is no topic '{}'", c.topic.substr(0, 255)), "", 0});
           if (!config_.is_index_enabled) return refuse(ctx, asker, {Code::ServiceNotAvailable, "this broker keeps no key index", "messageIndexEnable=false", 0});
@@ -223,7 +238,8 @@ void Broker::on_stop(Ctx& ctx, const Asker& asker, const command::Stop& c) {
 }
 
 bool Broker::is_answered() const {
-  return gate_.size() == 0 && flush_gate_.size() == 0 && commits_.waiting_count() == 0 && pulls_.waiting_count() == 0 && queries_.waiting_count() == 0;
+  return gate_.size() == 0 && flush_gate_.size() == 0 && commits_.waiting_count() == 0 && pulls_.waiting_count() == 0 && queries_.waiting_count() == 0 &&
+         searches_.waiting_count() == 0;
 }
 
 void Broker::pump_stop(Ctx& ctx) {

@@ -1,6 +1,6 @@
 #pragma once
 // The broker node: routes inputs to its machines, fires their timers, runs their pumps, and nothing else. What clients may ask is
-// answered in broker_send.cc, broker_pull.cc and broker_admin.cc.
+// answered in broker_send.cc, broker_pull.cc, broker_groups.cc and broker_admin.cc.
 //
 //   Created --first step--> Running --Stop--> Stopping --all persisted, all replies out--> stopped
 //                              '--address not free, store not usable--> halt     '--its deadline--> halt (TimedOut)
@@ -13,10 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "core/consume/groups.h"
 #include "core/consume/long_poll.h"
 #include "core/consume/offsets.h"
 #include "core/consume/pull.h"
 #include "core/consume/query.h"
+#include "core/consume/search.h"
 #include "core/io/node.h"
 #include "core/model/config.h"
 #include "core/node/broker_limits.h"
@@ -98,6 +100,19 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   void pump_commits(Ctx& ctx);
   void refuse_waiting(Ctx& ctx);                                                // at stop
 
+  // --- broker_groups.cc
+  void on_heartbeat(Ctx& ctx, const Asker& asker, const command::Heartbeat& c);
+  void on_list_groups(Ctx& ctx, const Asker& asker, const command::ListGroups& c);
+  void on_describe_group(Ctx& ctx, const Asker& asker, const command::DescribeGroup& c);
+  void on_create_group(Ctx& ctx, const Asker& asker, const command::CreateGroup& c);
+  void on_delete_group(Ctx& ctx, const Asker& asker, const command::DeleteGroup& c);
+  void on_search_offset(Ctx& ctx, const Asker& asker, const command::SearchOffset& c);
+  void on_reset_offset(Ctx& ctx, const Asker& asker, const command::ResetOffset& c);
+  void run_search(Ctx& ctx, OffsetSearch search);
+  void reset_offsets(Ctx& ctx, const OffsetSearch& search);                     // to what the search has found
+  bool answer_moved(Ctx& ctx, const Asker& asker, const command::PullMessages& c);   // the first pull after a reset
+  void pump_groups(Ctx& ctx);
+
   // --- broker_admin.cc
   void on_query_route(Ctx& ctx, const Asker& asker, const command::QueryRoute& c);
   std::optional<Refusal> check_no_queue_is_hidden(const command::CreateTopic& c);
@@ -106,6 +121,8 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   void on_list_topics(Ctx& ctx, const Asker& asker, const command::ListTopics& c);
   void on_describe_topic(Ctx& ctx, const Asker& asker, const command::DescribeTopic& c);
   void on_get_status(Ctx& ctx, const Asker& asker);
+  void on_get_config(Ctx& ctx, const Asker& asker);
+  void on_update_config(Ctx& ctx, const Asker& asker, const command::UpdateConfig& c);
   void pump_registration(Ctx& ctx);
   void register_with(Ctx& ctx, size_t index);
   void unregister(Ctx& ctx);
@@ -124,7 +141,10 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   Pulls pulls_;
   Queries queries_;
   LongPoll long_poll_;
+  Searches searches_;
   Commits commits_;
+  Groups groups_;
+  std::map<OffsetKey, QueueOffset> resets_;       // groups that were moved and have not pulled since: their commits are ignored
   AckGate gate_{limits::kSendsHeldMax}, flush_gate_{limits::kFlushWaitersMax};
   SlotBook<HeldSend> sends_{limits::kSendsHeldMax};
   SlotBook<Asker> flush_waiters_{limits::kFlushWaitersMax};

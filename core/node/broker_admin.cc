@@ -1,8 +1,12 @@
 // Topics, routes, status, and the registration with name servers.
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 
 #include "core/base/marks.h"
+#include "core/model/version.h"
 #include "core/node/broker.h"
 #include "core/node/broker_events.h"
 #include "core/store/owners.h"
@@ -14,6 +18,14 @@ constexpr TimerId kRegisterTimer{uint64_t{owner::kNode} << 56 | 2};
 constexpr uint64_t kUnregisterBit = 1ull << 32;
 constexpr std::string_view kDefaultTopic = "TBW102";   // RocketMQ's template of topics that are made by themselves
 constexpr uint32_t kPermInherit = 1;
+// What takes effect at once when it changes in the broker's own copy of the configuration.
+constexpr std::string_view kLiveKeys[] = {"autoCreateTopicEnable", "defaultTopicQueueNums", "maxMessageSize", "registerNameServerPeriod", "syncFlushTimeout"};
+struct ConfigChanged {
+  FULMAR_EVENT(ConfigChanged, Info, "configuration changed: {}");
+  std::string_view what;
+  auto values() const { return std::array<uint64_t, 0>{}; }
+  std::string_view text() const { return what; }
+};
 
 // What every name server hears of beside the topics of the log. By the route of the first a client finds every broker, also one that
 // has no topic yet.
@@ -134,6 +146,7 @@ void Broker::on_get_status(Ctx& ctx, const Asker& asker) {
   out.emplace_back("brokerClusterName", config_.cluster);
   out.emplace_back("brokerName", config_.broker_name);
   out.emplace_back("brokerId", number(config_.broker_id));
+  out.emplace_back("brokerVersionDesc", std::string(kProgramVersion));
   out.emplace_back("brokerState", state_ == State::Stopping ? "stopping" : is_serving_ ? "serving" : "recovering");
   out.emplace_back("listenAddress", listening_.text());
   out.emplace_back("bootTimestamp", number(booted_.ms));
@@ -156,6 +169,11 @@ void Broker::on_get_status(Ctx& ctx, const Asker& asker) {
   out.emplace_back("nameServersRegistered", fmt::format("{} of {}", std::count_if(name_servers_.begin(), name_servers_.end(), is_registered), name_servers_.size()));
   for (const NameServer& server : name_servers_)
     if (server.is_failing) out.emplace_back("registrationFailure", server.failure);
+  out.emplace_back("searchesWaiting", number(searches_.waiting_count()));
+  out.emplace_back("consumerGroups", number(groups_.group_count()));
+  out.emplace_back("consumerMembers", number(groups_.members_total()));
+  out.emplace_back("heartbeatsHeld", number(groups_.held_count()));
+  out.emplace_back("offsetResetsPending", number(resets_.size()));
   const EndpointCounters& counters = endpoint_.counters();
   out.emplace_back("connections", number(endpoint_.connection_count()));
   out.emplace_back("connectionsAcceptedTotal", number(counters.accepted));
@@ -166,6 +184,33 @@ void Broker::on_get_status(Ctx& ctx, const Asker& asker) {
   out.emplace_back("refusedTotal", number(totals_.refused));
   for (const auto& [code, count] : refused_) out.emplace_back(fmt::format("refusedTotal_{}", to_string(code)), number(count));
   answer(ctx, asker, std::move(status));
+}
+
+// --- configuration ------------------------------------------------------------------------------------------------------------------
+
+void Broker::on_get_config(Ctx& ctx, const Asker& asker) {
+  reply::Status status;
+  const std::string text = serialise(config_);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (const size_t split = line.find('='); split != std::string_view::npos) status.values.emplace_back(line.substr(0, split), line.substr(split + 1));
+  }
+  answer(ctx, asker, std::move(status));
+}
+
+// Until the broker stops: the file it was started with is the operator's.
+void Broker::on_update_config(Ctx& ctx, const Asker& asker, const command::UpdateConfig& c) {
+  if (std::find(std::begin(kLiveKeys), std::end(kLiveKeys), c.key) == std::end(kLiveKeys))
+    return refuse(ctx, asker, {Code::InvalidParameter, fmt::format("'{}' cannot be changed while the broker runs", c.key.substr(0, 255)), fmt::format("can be: {}", fmt::join(kLiveKeys, ", ")), 0});
+  if (c.value.find('\n') != std::string_view::npos) return refuse(ctx, asker, {Code::InvalidParameter, "a value is one line", "", 0});
+  std::vector<ConfigNote> notes;
+  const Result<BrokerConfig> changed = parse_broker_config(fmt::format("{}{}={}\n", serialise(config_), c.key, c.value), &notes);
+  if (!changed) return refuse(ctx, asker, {Code::InvalidParameter, changed.error().detail, "", 0});
+  ctx.trace.note(ConfigChanged{fmt::format("{}={}", c.key, c.value)});
+  config_ = *changed;
+  for (NameServer& server : name_servers_) server.needs_topics = true;   // what the broker makes by itself may have changed
+  answer(ctx, asker, reply::Ok{});
 }
 
 // --- registration -------------------------------------------------------------------------------------------------------------------
@@ -192,6 +237,7 @@ void Broker::register_with(Ctx& ctx, size_t index) {
   c.broker_id = BrokerId(config_.broker_id);
   c.host = config_.broker_ip;
   c.port = listening_.port;
+  c.version = kProgramVersion;
   c.topics_version = store_.meta().topics_version();
   c.is_complete = server.needs_topics || server.version_known != c.topics_version;
   if (c.is_complete) {

@@ -22,9 +22,13 @@ void Broker::on_pull(Ctx& ctx, const Asker& asker, const command::PullMessages& 
   const TopicConfig* config = store_.meta().topic(c.topic);
   if ((config->perm & kPermRead) == 0) return refuse(ctx, asker, {Code::NoPermission, fmt::format("topic '{}' gives no messages", c.topic), fmt::format("perm {}", config->perm), 0});
   if (c.offset.value() < 0) return refuse(ctx, asker, {Code::InvalidParameter, "the offset is negative", fmt::format("offset {}", c.offset), 0});
+  if (const GroupConfig* group = store_.meta().group(c.group); group != nullptr && !group->is_consume_enabled)
+    return refuse(ctx, asker, {Code::NoPermission, fmt::format("group '{}' may not consume", c.group), "consumeEnable=false", 0});
+  if (!resets_.empty() && answer_moved(ctx, asker, c)) return;
   Result<TagFilter> filter = TagFilter::parse(c.subscription);
   if (!filter) return refuse(ctx, asker, {Code::SubscriptionParseFailed, filter.error().detail, "", 0});
   PullRequest request;
+  request.group = c.group;
   request.topic = c.topic;
   request.queue_id = c.queue_id;
   request.offset = c.offset;
@@ -115,10 +119,14 @@ void Broker::pump_room(Ctx& ctx) {
 }
 
 void Broker::pump_pulls(Ctx& ctx) {
-  for (const uint64_t token : store_.queues().take_ready()) pulls_.on_queue_ready(token);
+  for (const uint64_t token : store_.queues().take_ready()) {
+    if (Searches::is_mine(token)) searches_.on_fetched(token, {});
+    else pulls_.on_queue_ready(token);
+  }
   for (const uint64_t token : store_.index().take_ready()) queries_.on_index_ready(token);
   for (const Warmed& warmed : store_.take_warmed()) {
-    if (warmed.token.who == WarmFor::Pull) pulls_.on_warmed(warmed);
+    if (warmed.token.who == WarmFor::Pull && Searches::is_mine(warmed.token.what)) searches_.on_fetched(warmed.token.what, warmed.outcome);
+    else if (warmed.token.who == WarmFor::Pull) pulls_.on_warmed(warmed);
     else queries_.on_warmed(warmed);
   }
   for (Pulls::Retry& retry : pulls_.take_ready()) {
@@ -128,6 +136,10 @@ void Broker::pump_pulls(Ctx& ctx) {
   for (Queries::Retry& retry : queries_.take_ready()) {
     if (retry.outcome) run_query(ctx, std::move(retry.query));
     else refuse(ctx, retry.query.asker, {Code::SystemError, "the disk cannot read what this query needs", retry.outcome.error().text(), 1000});
+  }
+  for (Searches::Retry& retry : searches_.take_ready()) {
+    if (retry.outcome) run_search(ctx, std::move(retry.search));
+    else refuse(ctx, retry.search.asker, {Code::SystemError, "the disk cannot read what this search needs", retry.outcome.error().text(), 1000});
   }
   std::vector<PullRequest> woken;
   for (const Arrival& arrival : store_.queues().take_arrivals()) long_poll_.on_arrival(ctx, arrival, woken);
@@ -145,6 +157,8 @@ void Broker::refuse_waiting(Ctx& ctx) {
   for (const PullRequest& request : held) answer_held(ctx, request);
   std::vector<Asker> askers = pulls_.take_askers();
   for (const Asker& asker : queries_.take_askers()) askers.push_back(asker);
+  for (const Asker& asker : searches_.take_askers()) askers.push_back(asker);
+  groups_.answer_all(ctx);
   for (auto& [conn, requests] : room_)
     for (const PullRequest& request : requests) askers.push_back(request.asker);
   room_.clear();
@@ -181,9 +195,14 @@ void Broker::on_commit(Ctx& ctx, const Asker& asker, const command::CommitOffset
   const QueueRange range = store_.queues().range(c.topic, QueueId(c.queue_id));
   if (c.offset.value() < 0 || c.offset > range.max)
     return refuse(ctx, asker, {Code::InvalidParameter, "the offset lies outside the queue", fmt::format("offset {}, queue [{}, {}]", c.offset, range.min, range.max), 0});
+  const OffsetKey key{std::string(c.group), std::string(c.topic), c.queue_id};
+  if (resets_.contains(key)) {
+    SOMETIMES("broker: a commit of a group that was moved is ignored", true);
+    return answer(ctx, asker, reply::Ok{});
+  }
   if (c.needs_flush)
     if (auto refusal = check_gate(flush_gate_)) return refuse(ctx, asker, std::move(*refusal));
-  if (!commits_.commit(ctx, OffsetKey{std::string(c.group), std::string(c.topic), c.queue_id}, c.offset, c.needs_flush, asker))
+  if (!commits_.commit(ctx, key, c.offset, c.needs_flush, asker))
     refuse(ctx, asker, {Code::SystemBusy, "too many commits wait", fmt::format("{} wait", commits_.waiting_count()), 1000});
 }
 

@@ -5,11 +5,12 @@
 #include <array>
 
 #include "core/base/marks.h"
+#include "core/model/version.h"
 
 namespace fulmar {
 namespace {
 
-enum Owner : uint8_t { kLinks = 1, kRoutes, kProducer, kConsumer, kForwarder, kNode };
+enum Owner : uint8_t { kLinks = 1, kRoutes, kProducer, kConsumer, kForwarder, kNode, kRebalance };
 constexpr size_t kStopCallsMax = 16;
 
 struct ClientStopping {
@@ -31,14 +32,15 @@ Client::Client(ClientConfig config, Seed seed, Files& files, Trace& trace)
       links_(kLinks, config.client_id),
       routes_(kRoutes, config, *this),
       producer_(kProducer, config, routes_, *this),
-      consumer_(kConsumer, routes_, *this),
+      rebalance_(kRebalance, config.client_id, std::string(kProgramVersion), routes_, *this),
+      consumer_(kConsumer, routes_, rebalance_, *this),
       forwarder_(kForwarder, routes_, *this) {}
 
 void Client::step(const Moment& now, std::span<const Input> inputs, Outbox& out) {
   Ctx ctx{now, out, files_, timers_, prng_, trace_};
   for (const Input& input : inputs) {
     on_input(ctx, input);
-    tell_routes(ctx);
+    tell_news(ctx);
   }
   fire_timers(ctx);
   if (state_ == State::Draining) end_when_drained(ctx);
@@ -64,21 +66,29 @@ void Client::fire_timers(Ctx& ctx) {
       case kProducer: producer_.on_timer(ctx, *due); break;
       case kConsumer: consumer_.on_timer(ctx, *due); break;
       case kForwarder: forwarder_.on_timer(ctx, *due); break;
+      case kRebalance: rebalance_.on_timer(ctx, *due); break;
       case kNode: break;  // the deadline of Stop: step() looks
       default: CHECK(false, "timer {:x}", due->value());
     }
-    tell_routes(ctx);
+    tell_news(ctx);
   }
 }
 
 // Ends: a round that fails at once waits for its back-off before the next one.
-void Client::tell_routes(Ctx& ctx) {
-  for (auto settled = routes_.take_settled(); !settled.empty(); settled = routes_.take_settled()) {
+void Client::tell_news(Ctx& ctx) {
+  while (true) {
+    const auto settled = routes_.take_settled();
+    const auto refusals = rebalance_.take_refusals();
+    const auto changes = rebalance_.take_changes();
+    if (settled.empty() && refusals.empty() && changes.empty()) return;
     for (const std::string& topic : settled) {
       producer_.on_route(ctx, topic);
+      rebalance_.on_route(ctx, topic);
       consumer_.on_route(ctx, topic);
       forwarder_.on_route(ctx, topic);
     }
+    for (const auto& [group, why] : refusals) consumer_.on_group_refused(ctx, group, why);
+    for (const std::string& group : changes) consumer_.on_members(ctx, group);
   }
 }
 
@@ -92,6 +102,7 @@ void Client::on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) {
     case kProducer: return producer_.on_reply(ctx, token, std::move(reply));
     case kConsumer: return consumer_.on_reply(ctx, token, std::move(reply));
     case kForwarder: return forwarder_.on_reply(ctx, token, std::move(reply));
+    case kRebalance: return rebalance_.on_reply(ctx, token, std::move(reply));
     default: CHECK(false, "token {:x}", token);
   }
 }

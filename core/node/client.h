@@ -15,6 +15,7 @@
 #include "core/client/consumer.h"
 #include "core/client/forwarder.h"
 #include "core/client/producer.h"
+#include "core/client/rebalance.h"
 #include "core/client/routes.h"
 #include "core/io/node.h"
 #include "core/model/config.h"
@@ -38,7 +39,7 @@ class Client final : public Node, private ReplyHandler, private Caller {
   void begin_stop(Ctx& ctx, CallId call, Duration deadline);
   void end_when_drained(Ctx& ctx);
   void fire_timers(Ctx& ctx);
-  void tell_routes(Ctx& ctx);
+  void tell_news(Ctx& ctx);     // routes and members that were learned
   void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) override;
   void on_link_lost(Ctx&, const Address& to) override { consumer_.on_link_lost(to); }
   Result<void> call(Ctx& ctx, const Address& to, const Command& command, uint64_t token, Deadline deadline) override;
@@ -51,6 +52,7 @@ class Client final : public Node, private ReplyHandler, private Caller {
   Links links_;
   Routes routes_;
   Producer producer_;
+  Rebalance rebalance_;
   Consumer consumer_;
   Forwarder forwarder_;
   State state_ = State::Running;

@@ -51,6 +51,13 @@ struct BrokerExpired {
   auto values() const { return std::array{id.value()}; }
   std::string_view text() const { return who; }
 };
+struct WritePermChanged {
+  FULMAR_EVENT(WritePermChanged, Info, "write permission set to {}: {}");
+  bool is_writable;
+  std::string_view broker;
+  auto values() const { return std::array{uint64_t{is_writable}}; }
+  std::string_view text() const { return broker; }
+};
 struct NameServerStopped {
   FULMAR_EVENT(NameServerStopped, Info, "name server stopped with {} connections cut");
   uint64_t cut;
@@ -167,6 +174,9 @@ Reply NameServer::answer(Ctx& ctx, const Command& command, std::string_view peer
     if (registry_.unregister_broker(*c, from)) ctx.trace.note(BrokerUnregistered{c->broker_id, c->broker_name});
     return reply::Ok{};
   }
+  if (std::holds_alternative<command::QueryCluster>(command)) return registry_.cluster(ctx.now.monotonic);
+  if (const auto* c = std::get_if<command::WipeWritePerm>(&command)) return set_writable(ctx, c->broker_name, false);
+  if (const auto* c = std::get_if<command::AddWritePerm>(&command)) return set_writable(ctx, c->broker_name, true);
   Refusal refusal;
   refusal.code = Code::RequestCodeNotSupported;
   refusal.cause = "a name server does not do this";
@@ -190,6 +200,13 @@ Reply NameServer::register_broker(Ctx& ctx, const command::RegisterBroker& c, st
   // Armed once and moved when it rings: a heartbeat costs nothing here.
   if (outcome.news == Registry::News::NewBroker) timers_.set(kExpiryTimer, registry_.next_expiry());
   return std::move(outcome.reply);
+}
+
+Reply NameServer::set_writable(Ctx& ctx, std::string_view broker_name, bool is_writable) {
+  const std::optional<reply::TopicsChanged> changed = registry_.set_writable(broker_name, is_writable);
+  if (!changed) return Refusal{Code::InvalidParameter, fmt::format("there is no broker '{}'", broker_name.substr(0, 255)), fmt::format("{} brokers are registered", registry_.broker_count()), 0};
+  ctx.trace.note(WritePermChanged{is_writable, broker_name});
+  return *changed;
 }
 
 reply::Status NameServer::status(const Moment& now) const {

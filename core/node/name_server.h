@@ -34,6 +34,7 @@ class NameServer final : public Node, private RequestHandler {
   // `peer_host` is empty when the host asks.
   Reply answer(Ctx& ctx, const Command& command, std::string_view peer_host, ConnId from);
   Reply register_broker(Ctx& ctx, const command::RegisterBroker& c, std::string_view peer_host, ConnId from);
+  Reply set_writable(Ctx& ctx, std::string_view broker_name, bool is_writable);
   reply::Status status(const Moment& now) const;
   void fire_timers(Ctx& ctx);
   void expire(Ctx& ctx);

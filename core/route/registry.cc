@@ -47,10 +47,10 @@ Registry::Instance* Registry::find(std::string_view broker_name, BrokerId id) {
 
 Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, std::string_view peer_host, Monotonic now, ConnId from) {
   const std::string_view host = c.host.empty() ? peer_host : c.host;
-  const size_t longest = std::max({c.cluster.size(), c.broker_name.size(), host.size()});
+  const size_t longest = std::max({c.cluster.size(), c.broker_name.size(), host.size(), c.version.size()});
   if (c.broker_name.empty() || host.empty()) return refused(Code::InvalidParameter, "a broker has a name and a host", {}, 0);
   if (longest > limits_.name_bytes_max) {
-    return refused(Code::InvalidParameter, "a cluster, broker or host name is too long",
+    return refused(Code::InvalidParameter, "a cluster, broker, host or version name is too long",
                    fmt::format("{} bytes, at most {}", longest, limits_.name_bytes_max), 0);
   }
   if (c.port == 0) return refused(Code::InvalidParameter, "a broker listens on a port", "port 0", 0);
@@ -83,6 +83,8 @@ Registry::Outcome Registry::register_broker(const command::RegisterBroker& c, st
                     : instance.topics_version != c.topics_version || instance.address != address ? News::NewTable : News::None;
   if (known == nullptr) ++broker_count_;
   instance.address = std::move(address);
+  instance.version = c.version;
+  if (MUTANT(WipeEndsWithRegistration)) wiped_.erase(std::string(c.broker_name));
   hear(instance, now, from);
   instance.topics_version = c.topics_version;
   set_topics(instance, sorted_once(c.topics));
@@ -203,7 +205,7 @@ Reply Registry::route(std::string_view topic) const {
       queues.broker = name;
       queues.read_queues = config->read_queues;
       queues.write_queues = config->write_queues;
-      queues.perm = config->perm;
+      queues.perm = wiped_.contains(name) ? config->perm & ~kPermWrite : config->perm;
       out.queues.push_back(std::move(queues));
     }
   }
@@ -214,6 +216,26 @@ Reply Registry::route(std::string_view topic) const {
   refusal.measured = fmt::format("{} brokers, {} topics are registered", broker_count_, topics_.size());
   refusal.retry_after_ms = 1000;  // its broker may be about to register
   return refusal;
+}
+
+reply::Cluster Registry::cluster(Monotonic now) const {
+  reply::Cluster out;
+  for (const auto& [name, broker] : brokers_)
+    for (const auto& [id, instance] : broker.instances)
+      out.brokers.push_back({broker.cluster, name, instance.address, instance.version, id, (now - instance.last_word).ms(),
+                             static_cast<int32_t>(instance.topics.size()), !wiped_.contains(name)});
+  return out;
+}
+
+std::optional<reply::TopicsChanged> Registry::set_writable(std::string_view broker_name, bool is_writable) {
+  const auto broker = brokers_.find(broker_name);
+  if (broker == brokers_.end()) return std::nullopt;
+  const bool is_change = is_writable ? wiped_.erase(broker->first) > 0 : wiped_.insert(broker->first).second;
+  // Names that nobody has any more make room.
+  if (wiped_.size() > limits_.brokers_max) std::erase_if(wiped_, [this](const std::string& name) { return !brokers_.contains(name); });
+  size_t topics = 0;
+  for (const auto& [id, instance] : broker->second.instances) topics = std::max(topics, instance.topics.size());
+  return reply::TopicsChanged{is_change ? static_cast<int32_t>(topics) : 0};
 }
 
 reply::Topics Registry::topics(std::string_view after, int32_t count_max) const {

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,6 +57,11 @@ class Registry {
 
   // Route, or a refusal TOPIC_NOT_EXIST. The queues of a broker name are those of its lowest id that has the topic.
   Reply route(std::string_view topic) const;
+  // Everybody, by name, then id.
+  reply::Cluster cluster(Monotonic now) const;
+  // Takes the write permission out of the routes of a broker name, or puts it back. It stays out whatever the broker registers, also when
+  // the broker goes and comes back, until it is put back or this name server ends. Nothing when nobody of that name is known.
+  std::optional<reply::TopicsChanged> set_writable(std::string_view broker_name, bool is_writable);
   // In name order, from the first name above `after`; of each topic the configuration of the first broker that has it.
   reply::Topics topics(std::string_view after, int32_t count_max) const;
 
@@ -63,7 +70,7 @@ class Registry {
 
  private:
   struct Instance {
-    std::string address;                  // "host:port"
+    std::string address, version;         // "host:port"
     Monotonic last_word;
     ConnId from;                          // the youngest connection that it was heard on
     bool is_connected = true;             // `from` is open
@@ -84,6 +91,7 @@ class Registry {
 
   RegistryLimits limits_;
   std::map<std::string, Broker, std::less<>> brokers_;      // by broker name; none without instances
+  std::set<std::string, std::less<>> wiped_;                // broker names without write permission; at most brokers_max
   std::map<std::string, uint32_t, std::less<>> topics_;     // how many tables have it; none with 0
   size_t broker_count_ = 0, entry_count_ = 0;
 };

@@ -189,19 +189,23 @@ std::string Exports::offsets_text(Ctx& ctx) const {
 std::string Exports::groups_text(Ctx& ctx) const {
   std::set<std::string_view> groups;
   for (const auto& item : meta_.all_offsets()) groups.insert(item.first.group);
+  for (const auto& [name, entry] : meta_.all_groups())
+    if (entry.is_made) groups.insert(name);
   JsonWriter json(JsonWriter::Layout::Pretty);
   json.begin_object();
   data_version(json, meta_.changes(), ctx.now.wall);
   json.key("forbiddenTable").begin_object().end_object();
   json.key("subscriptionGroupTable").begin_object();
   for (const std::string_view group : groups) {
+    const GroupConfig* made = meta_.group(group);
+    const GroupConfig config = made != nullptr ? *made : GroupConfig{};
     json.key(group).begin_object();
-    json.key("attributes").begin_object().end_object().key("brokerId").value(0).key("consumeBroadcastEnable").value(true);
-    json.key("consumeEnable").value(true).key("consumeFromMinEnable").value(true).key("consumeMessageOrderly").value(false);
-    json.key("consumeTimeoutMinute").value(15).key("groupName").value(group);
+    json.key("attributes").begin_object().end_object().key("brokerId").value(config.broker_id).key("consumeBroadcastEnable").value(config.is_broadcast_enabled);
+    json.key("consumeEnable").value(config.is_consume_enabled).key("consumeFromMinEnable").value(config.is_from_min_enabled);
+    json.key("consumeMessageOrderly").value(config.is_orderly).key("consumeTimeoutMinute").value(config.timeout_minutes).key("groupName").value(group);
     json.key("groupRetryPolicy").begin_object().key("type").value("CUSTOMIZED").end_object();
-    json.key("groupSysFlag").value(0).key("notifyConsumerIdsChangedEnable").value(true).key("retryMaxTimes").value(16);
-    json.key("retryQueueNums").value(1).key("whichBrokerWhenConsumeSlowly").value(1);
+    json.key("groupSysFlag").value(config.sys_flag).key("notifyConsumerIdsChangedEnable").value(config.is_notified).key("retryMaxTimes").value(config.retry_max);
+    json.key("retryQueueNums").value(config.retry_queues).key("whichBrokerWhenConsumeSlowly").value(config.slow_broker_id);
     json.end_object();
   }
   json.end_object().end_object();

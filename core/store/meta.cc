@@ -234,23 +234,24 @@ bool Meta::apply_item(uint8_t kind, Bytes payload, PhysicalOffset at) {
     const QueueOffset next(in.i64());
     if (!in.ok() || queue_id < 0 || queue_id >= kQueueCountMax) return false;
     take_floor(topic, queue_id, next, at);
+  } else if (kind == kGroupSet || kind == kGroupRemoved) {
+    return apply_group_item(kind, in, at);
   }
   return true;
 }
 
-// `entry` now stands for the record at `at`, and no longer for an older one.
-template <class Entry>
-void Meta::unstamp(const Entry& entry) {
-  const auto old = places_.find(entry.at);
+// No entry stands for the record at `at` any more.
+void Meta::unstamp(PhysicalOffset at) {
+  const auto old = places_.find(at);
   CHECK(old != places_.end());
   if (--old->second == 0) places_.erase(old);
 }
 
-template <class Entry>
-void Meta::stamp(Entry& entry, bool is_new, PhysicalOffset at) {
-  if (!is_new) unstamp(entry);
+// An entry now stands for the record at `at`, and, unless it is new, no longer for an older one.
+void Meta::stamp(PhysicalOffset& entry_at, bool is_new, PhysicalOffset at) {
+  if (!is_new) unstamp(entry_at);
   ++places_[at];
-  entry.at = at;
+  entry_at = at;
   has_records_ = true;
 }
 
@@ -259,7 +260,7 @@ bool Meta::take_topic(TopicConfig config, PhysicalOffset at) {
   TopicEntry& entry = it->second;
   if (!is_new && at < entry.at) return false;
   const bool is_change = is_new || entry.is_removed || entry.config != config;
-  stamp(entry, is_new, at);
+  stamp(entry.at, is_new, at);
   if (is_new || entry.is_removed) ++topic_count_;
   entry.is_removed = false;
   entry.queue_count_ever = std::max({entry.queue_count_ever, config.read_queues, config.write_queues});
@@ -277,7 +278,7 @@ bool Meta::take_removal(std::string_view name, std::vector<std::pair<int32_t, Qu
   TopicEntry& entry = it->second;
   if (!is_new && at < entry.at) return false;
   const bool is_change = !is_new && !entry.is_removed;
-  stamp(entry, is_new, at);
+  stamp(entry.at, is_new, at);
   if (is_change) --topic_count_;
   entry.is_removed = true;
   entry.config.name = name;
@@ -289,13 +290,14 @@ bool Meta::take_removal(std::string_view name, std::vector<std::pair<int32_t, Qu
 }
 
 bool Meta::take_offset(const OffsetKey& key, QueueOffset offset, PhysicalOffset at) {
+  if (const auto group = groups_.find(key.group); group != groups_.end() && group->second.removed_at && at < *group->second.removed_at) return false;
   auto [it, is_new] = offsets_.try_emplace(key);
   OffsetEntry& entry = it->second;
   const bool is_older = !is_new && at < entry.at;
   SOMETIMES("meta: an older offset comes by again", is_older);
   if (is_older && !MUTANT(MetaTakesOlderOffsets)) return false;
   const bool is_change = is_new || entry.offset != offset;
-  stamp(entry, is_new, at);
+  stamp(entry.at, is_new, at);
   entry.offset = offset;
   if (is_change) ++changes_;
   return true;
@@ -305,116 +307,8 @@ bool Meta::take_floor(std::string_view topic, int32_t queue_id, QueueOffset next
   queues_.set_floor(topic, QueueId(queue_id), next);
   auto [it, is_new] = floors_.try_emplace({std::string(topic), queue_id});
   if (!is_new && at < it->second.at) return false;
-  stamp(it->second, is_new, at);
+  stamp(it->second.at, is_new, at);
   it->second.next = next;
-  return true;
-}
-
-// --- retention --------------------------------------------------------------------------------------------------------------------
-
-namespace {
-constexpr size_t kCarryPerStep = 4096;   // entries looked at
-}  // namespace
-
-bool Meta::carry_over(Ctx& ctx, PhysicalOffset cut, const std::vector<Floor>& floors) {
-  if (MUTANT(RetentionIgnoresClaims)) return true;
-  if (carry_cut_ != cut) {
-    carry_cut_ = cut;
-    carry_topic_.clear();
-    carry_offset_ = {};
-    carry_floor_ = 0;
-  }
-  size_t budget = kCarryPerStep;
-  const bool is_done = settle(ctx) && carry_topics(ctx, cut, budget) && carry_offsets(ctx, cut, budget) && carry_floors(ctx, cut, floors, budget);
-  if (!is_done) {
-    if (budget == 0) ctx.out.step_again();
-    return false;
-  }
-  carry_cut_ = {};
-  // Floors of queues that have messages again stand for nothing any more.
-  for (auto it = floors_.begin(); it != floors_.end();) {
-    if (it->second.at >= cut) { ++it; continue; }
-    unstamp(it->second);
-    it = floors_.erase(it);
-  }
-  CHECK(claim() >= cut, "topics and offsets still stand at {}, the log shall begin at {}", claim(), cut);
-  return true;
-}
-
-bool Meta::carry_topics(Ctx& ctx, PhysicalOffset cut, size_t& budget) {
-  for (auto it = topics_.lower_bound(carry_topic_); it != topics_.end();) {
-    BodyWriter body;
-    std::vector<TopicEntry*> carried;
-    for (; it != topics_.end() && budget > 0 && body.bytes().size() < kBodyBytesMax; ++it, --budget) {
-      TopicEntry& entry = it->second;
-      if (entry.at >= cut) continue;
-      if (entry.is_removed || !entry.next.empty()) put_removal(body, it->first, entry.next);
-      if (!entry.is_removed) put_topic(body, entry.config);
-      carried.push_back(&entry);
-    }
-    if (!carried.empty()) {
-      const Result<Appended> appended = log_.append_meta(ctx, body.bytes());
-      if (!appended) return false;
-      for (TopicEntry* entry : carried) stamp(*entry, false, appended->begin);
-      SOMETIMES("meta: topics are carried over before their segment goes", true);
-    }
-    if (it == topics_.end()) break;
-    carry_topic_ = it->first;
-    if (budget == 0) return false;
-  }
-  carry_topic_ = std::string(256, '\xff');   // behind every name
-  return true;
-}
-
-bool Meta::carry_offsets(Ctx& ctx, PhysicalOffset cut, size_t& budget) {
-  for (auto it = offsets_.lower_bound(carry_offset_); it != offsets_.end();) {
-    BodyWriter body;
-    std::vector<OffsetEntry*> carried;
-    for (; it != offsets_.end() && budget > 0 && body.bytes().size() < kBodyBytesMax; ++it, --budget) {
-      if (it->second.at >= cut) continue;
-      put_offset(body, it->first, it->second.offset);
-      carried.push_back(&it->second);
-    }
-    if (!carried.empty()) {
-      const Result<Appended> appended = log_.append_meta(ctx, body.bytes());
-      if (!appended) return false;
-      for (OffsetEntry* entry : carried) stamp(*entry, false, appended->begin);
-      SOMETIMES("meta: offsets are carried over before their segment goes", true);
-    }
-    if (it == offsets_.end()) break;
-    carry_offset_ = it->first;
-    if (budget == 0) return false;
-  }
-  carry_offset_.group = std::string(256, '\xff');
-  return true;
-}
-
-bool Meta::carry_floors(Ctx& ctx, PhysicalOffset cut, const std::vector<Floor>& floors, size_t& budget) {
-  if (MUTANT(RetentionForgetsFloors)) return true;
-  while (carry_floor_ < floors.size()) {
-    BodyWriter body;
-    std::vector<const Floor*> carried;
-    size_t to = carry_floor_;
-    for (; to < floors.size() && budget > 0 && body.bytes().size() < kBodyBytesMax; ++to, --budget) {
-      const Floor& floor = floors[to];
-      const auto known = floors_.find({floor.topic, floor.queue_id});
-      if (known != floors_.end() && known->second.at >= cut && known->second.next == floor.next) continue;
-      body.begin(kQueueFloor);
-      body.name(floor.topic);
-      body.put<int32_t>(floor.queue_id);
-      body.put<int64_t>(floor.next.value());
-      body.end();
-      carried.push_back(&floor);
-    }
-    if (!carried.empty()) {
-      const Result<Appended> appended = log_.append_meta(ctx, body.bytes());
-      if (!appended) return false;
-      for (const Floor* floor : carried) take_floor(floor->topic, floor->queue_id, floor->next, appended->begin);
-      SOMETIMES("meta: the floor of an empty queue is written down", true);
-    }
-    carry_floor_ = to;
-    if (budget == 0 && to < floors.size()) return false;
-  }
   return true;
 }
 

@@ -11,6 +11,9 @@
 //                     stands behind a repetition of this one, so that the offsets outlive the record of the removal)
 //   3 offset set      u16+group · u16+topic · i32 queue id · i64 offset
 //   4 queue floor     u16+topic · i32 queue id · i64 next offset: retention took the last message of the queue; appends go on there
+//   5 group set       u16+name · u8 flags (1 consume, 2 from min, 4 broadcast, 8 orderly, 16 notified) · i32 retry queues · i32 retry max ·
+//                     i32 timeout minutes · i32 sysFlag · i64 broker id · i64 slow broker id
+//   6 group removed   u16+name: and every offset that it had committed before
 // Unknown kinds are passed over (written by a later version).
 
 #include <functional>
@@ -60,6 +63,14 @@ class Meta : public Derived {
   // --- offsets ----------------------------------------------------------------------------------------------------------------------
   Result<Appended> set_offsets(Ctx& ctx, const std::vector<std::pair<OffsetKey, QueueOffset>>& offsets);
   std::optional<QueueOffset> offset(const OffsetKey& key) const;
+  // --- groups (meta_groups.cc). One that nobody has made has the default configuration. ---------------------------------------------------
+  Result<Appended> set_group(Ctx& ctx, const GroupConfig& config);
+  Result<Appended> remove_group(Ctx& ctx, std::string_view group);    // its configuration and its offsets; NotFound when it has neither
+  const GroupConfig* group(std::string_view name) const;             // null: not made; good until the next change
+  bool has_offsets(std::string_view group) const;
+  std::optional<std::string> next_group(std::string_view after) const;  // that is made or has offsets, in order of names
+  std::vector<std::pair<OffsetKey, QueueOffset>> offsets_of(std::string_view group, size_t count_max) const;
+
   // After recovery: offsets above a queue's end are clamped to it, each with an event (decision 12). The clamped values are owed to the
   // log: a later life must not find the old ones valid again.
   void clamp_offsets(Ctx& ctx);
@@ -76,6 +87,7 @@ class Meta : public Derived {
   uint64_t changes() const { return changes_; }                // moves with every change: exports compare
   const auto& all_offsets() const { return offsets_; }
   const auto& all_topics() const { return topics_; }
+  const auto& all_groups() const { return groups_; }           // removed ones, too
 
   bool apply(Ctx& ctx, const RecordView& record) override;     // only records of kMetaTopic concern it
   void begin_round(Ctx&) override {}
@@ -93,6 +105,12 @@ class Meta : public Derived {
   };
   struct OffsetEntry { QueueOffset offset; PhysicalOffset at; };
   struct FloorEntry { QueueOffset next; PhysicalOffset at; };
+  struct GroupEntry {
+    GroupConfig config;
+    PhysicalOffset at;
+    bool is_made = false;
+    std::optional<PhysicalOffset> removed_at;                  // offsets from before are not taken when they come by again
+  };
   using Offsets = std::vector<std::pair<OffsetKey, QueueOffset>>;
   Result<Appended> append_offsets(Ctx& ctx, const Offsets& offsets, size_t& done);
   bool apply_item(uint8_t kind, Bytes payload, PhysicalOffset at);
@@ -100,24 +118,31 @@ class Meta : public Derived {
   bool take_removal(std::string_view name, std::vector<std::pair<int32_t, QueueOffset>> next, PhysicalOffset at);
   bool take_offset(const OffsetKey& key, QueueOffset offset, PhysicalOffset at);
   bool take_floor(std::string_view topic, int32_t queue_id, QueueOffset next, PhysicalOffset at);
-  bool carry_topics(Ctx& ctx, PhysicalOffset cut, size_t& budget);
-  bool carry_offsets(Ctx& ctx, PhysicalOffset cut, size_t& budget);
-  bool carry_floors(Ctx& ctx, PhysicalOffset cut, const std::vector<Floor>& floors, size_t& budget);
-  template <class Entry> void unstamp(const Entry& entry);
-  template <class Entry> void stamp(Entry& entry, bool is_new, PhysicalOffset at);
+  template <class Entries, class Put> bool carry(Ctx& ctx, Entries& entries, typename Entries::key_type& from, size_t& budget, Put put);
+  bool carry_some(Ctx& ctx, const std::vector<Floor>& floors, size_t& budget);
+  bool carry_floors(Ctx& ctx, const std::vector<Floor>& floors, size_t& budget);
+  bool apply_group_item(uint8_t kind, Reader& in, PhysicalOffset at);
+  bool take_group(GroupConfig config, PhysicalOffset at);
+  bool take_group_removal(std::string_view name, PhysicalOffset at);
+  void unstamp(PhysicalOffset at);
+  void stamp(PhysicalOffset& entry_at, bool is_new, PhysicalOffset at);
   MetaLog& log_;
   ConsumeQueues& queues_;
   std::map<std::string, TopicEntry, std::less<>> topics_;      // removed ones stay with their next offsets
   size_t topic_count_ = 0;                                     // without the removed ones
   std::map<OffsetKey, OffsetEntry> offsets_;
+  std::map<std::string, GroupEntry, std::less<>> groups_;      // made, or removed once
   std::map<PhysicalOffset, uint32_t> places_;                  // how many entries each record still stands for: claim()
   Offsets owed_;
   std::map<std::pair<std::string, int32_t>, FloorEntry> floors_;
-  // How far carry_over() has come for `carry_cut_`.
-  PhysicalOffset carry_cut_;
-  std::string carry_topic_;
-  OffsetKey carry_offset_;
-  size_t carry_floor_ = 0;
+  // How far carry_over() has come (meta_carry.cc).
+  struct Carry {
+    PhysicalOffset cut;
+    int stage = 0;                                             // topics, offsets, groups, floors
+    std::string topic, group;
+    OffsetKey offset;
+    size_t floor = 0;
+  } carry_;
   uint64_t topics_version_ = 0, changes_ = 0;
   bool has_records_ = false;
 };

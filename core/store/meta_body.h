@@ -9,7 +9,9 @@
 namespace fulmar {
 
 inline constexpr uint8_t kBodyVersion = 1;
-inline constexpr uint8_t kTopicSet = 1, kTopicRemoved = 2, kOffsetSet = 3, kQueueFloor = 4;
+enum MetaItem : uint8_t { kTopicSet = 1, kTopicRemoved = 2, kOffsetSet = 3, kQueueFloor = 4, kGroupSet = 5, kGroupRemoved = 6 };
+// Flags of kGroupSet.
+inline constexpr uint8_t kConsume = 1, kFromMin = 2, kBroadcast = 4, kOrderly = 8, kNotified = 16;
 inline constexpr size_t kBodyBytesMax = 16 * 1024;   // fits every allowed segment many times
 
 // A body under construction. Items are written back to back; sizes are patched when an item ends.
@@ -63,6 +65,22 @@ inline void put_offset(BodyWriter& body, const OffsetKey& key, QueueOffset offse
   body.name(key.topic);
   body.put<int32_t>(key.queue_id);
   body.put<int64_t>(offset.value());
+  body.end();
+}
+
+inline void put_group(BodyWriter& body, const GroupConfig& config) {
+  const auto flag = [](bool is_set, uint8_t bit) { return is_set ? bit : uint8_t{0}; };
+  body.begin(kGroupSet);
+  body.name(config.name);
+  body.put<uint8_t>(static_cast<uint8_t>(flag(config.is_consume_enabled, kConsume) | flag(config.is_from_min_enabled, kFromMin) |
+                                         flag(config.is_broadcast_enabled, kBroadcast) | flag(config.is_orderly, kOrderly) |
+                                         flag(config.is_notified, kNotified)));
+  body.put<int32_t>(config.retry_queues);
+  body.put<int32_t>(config.retry_max);
+  body.put<int32_t>(config.timeout_minutes);
+  body.put<int32_t>(config.sys_flag);
+  body.put<int64_t>(config.broker_id);
+  body.put<int64_t>(config.slow_broker_id);
   body.end();
 }
 

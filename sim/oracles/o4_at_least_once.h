@@ -13,10 +13,13 @@ namespace fulmar::sim {
 class AtLeastOnce {
  public:
   explicit AtLeastOnce(Verdicts& verdicts) : verdicts_(verdicts) {}
-  // `tags` empty: everything. The group starts at the first message.
-  void subscribed(const std::string& group, const std::string& topic, std::set<std::string> tags);
-  void delivered(const std::string& group, const QueueKey& queue, int64_t first, int64_t next, const std::vector<int64_t>& offsets);
-  void consumed(const std::string& group, const QueueKey& queue, int64_t next);
+  // `tags` empty: everything. The group starts at the first message. Pipelined: several batches of a queue may be out with one holder.
+  void subscribed(const std::string& group, const std::string& topic, std::set<std::string> tags, bool is_pipelined = false);
+  // `holder`: which subscription of the group was told.
+  void delivered(const std::string& group, const QueueKey& queue, uint64_t holder, int64_t first, int64_t next, const std::vector<int64_t>& offsets);
+  void consumed(const std::string& group, const QueueKey& queue, uint64_t holder, int64_t next);
+  // Its batches come again to whoever follows.
+  void let_go(const std::string& group, uint64_t holder);
   // The topic is deleted and made again from now on: its queues begin anywhere, and what remains at the end still counts.
   void comes_and_goes(const std::string& topic) { coming_and_going_.insert(topic); }
   // Retention took what stood before: a group is led to `first` at the farthest.
@@ -31,12 +34,13 @@ class AtLeastOnce {
 
  private:
   struct Progress {
-    int64_t consumed = 0;                       // highest `next` that was consumed
-    std::optional<std::vector<int64_t>> batch;  // out
+    struct Batch { int64_t next = 0; std::vector<int64_t> offsets; };
+    int64_t consumed = 0;                               // highest `next` that was consumed
+    std::map<uint64_t, std::vector<Batch>> out;         // by holder, oldest first
     std::set<int64_t> done;
   };
   Verdicts& verdicts_;
-  std::set<std::string> coming_and_going_;
+  std::set<std::string> coming_and_going_, pipelined_;
   std::map<QueueKey, int64_t> begins_;
   std::map<std::string, std::pair<std::string, std::set<std::string>>> groups_;
   std::map<std::pair<std::string, QueueKey>, Progress> progress_;

@@ -6,16 +6,18 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <set>
 
 #include "core/client/consumer.h"
 #include "core/client/forwarder.h"
 #include "core/client/producer.h"
+#include "core/client/rebalance.h"
 #include "core/client/routes.h"
 
 namespace fulmar::test {
 
 struct ClientKit : Caller {
-  static constexpr uint8_t kRoutes = 2, kProducer = 3, kConsumer = 4, kForwarder = 5;
+  static constexpr uint8_t kRoutes = 2, kProducer = 3, kConsumer = 4, kForwarder = 5, kRebalance = 6;
   struct Pending { std::string text; uint64_t token; Monotonic deadline, patient_until; };
 
   static ClientConfig config() {
@@ -26,11 +28,17 @@ struct ClientKit : Caller {
   explicit ClientKit(const ClientConfig& c = config(), ProducerLimits producer_limits = {}, ConsumerLimits consumer_limits = {})
       : routes(kRoutes, c, *this),
         producer(kProducer, c, routes, *this, producer_limits),
-        consumer(kConsumer, routes, *this, consumer_limits),
+        rebalance(kRebalance, c.client_id, "test", routes, *this),
+        consumer(kConsumer, routes, rebalance, *this, consumer_limits),
         forwarder(kForwarder, routes, *this) {}
 
   Result<void> call(Ctx&, const Address& to, const Command& command, uint64_t token, Deadline deadline) override {
     if (refuse_calls) return *refuse_calls;
+    if (const auto* heartbeat = std::get_if<command::Heartbeat>(&command)) {
+      beats.push_back({to.text(), token, heartbeat->generation_known});
+      return {};
+    }
+    if (std::holds_alternative<command::LeaveGroup>(command)) return {};
     std::string line = fmt::format("{} {}", to.text(), text_of(command));
     made.push_back(line);
     pending.push_back({std::move(line), token, deadline.at, deadline.patient_until});
@@ -52,6 +60,35 @@ struct ClientKit : Caller {
     return std::string(name_of(any));
   }
 
+  // Brokers answer heartbeats at once when they have other members than the client knows, else they hold them for ever.
+  void set_members(std::vector<std::string> members, std::string conflict = {}, std::vector<reply::Members::Absent> absent = {}) {
+    membership.members = std::move(members);
+    membership.conflict = std::move(conflict);
+    membership.absent = std::move(absent);
+    pass(150);   // the next heartbeats are under way
+    ++membership.generation;
+    settle();
+  }
+  bool answer_beat() {
+    const auto it = std::find_if(beats.begin(), beats.end(), [this](const Beat& b) { return b.known != membership.generation && !silent.contains(b.to); });
+    if (it == beats.end()) return false;
+    const uint64_t token = it->token;
+    beats.erase(it);
+    rebalance.on_reply(ctx, token, Reply(membership));
+    return true;
+  }
+  // A broker whose heartbeats end without an answer.
+  void silence(const std::string& to) {
+    pass(150);
+    silent.insert(to);
+    const auto it = std::find_if(beats.begin(), beats.end(), [&](const Beat& b) { return b.to == to; });
+    ASSERT_NE(it, beats.end());
+    const uint64_t token = it->token;
+    beats.erase(it);
+    rebalance.on_reply(ctx, token, Errc::Reset);
+    settle();
+  }
+
   // What was asked since the last look.
   std::vector<std::string> asked() { return std::exchange(made, {}); }
   // What the host was told since the last look, "7: Sent …".
@@ -59,6 +96,10 @@ struct ClientKit : Caller {
     std::vector<std::string> lines;
     for (const Request& r : out.requests())
       if (const auto* t = std::get_if<request::Tell>(&r)) {
+        if (const auto* a = std::get_if<reply::Assigned>(&t->reply)) {
+          assigned.push_back(*a);
+          continue;
+        }
         lines.push_back(fmt::format("{}: {}", t->call, describe(t->reply)));
         replies.push_back(t->reply);
       }
@@ -99,12 +140,20 @@ struct ClientKit : Caller {
     settle();
   }
   void settle() {
-    for (auto topics = routes.take_settled(); !topics.empty(); topics = routes.take_settled())
+    while (true) {
+      const auto topics = routes.take_settled();
+      const auto refusals = rebalance.take_refusals();
+      const auto changes = rebalance.take_changes();
       for (const std::string& topic : topics) {
         producer.on_route(ctx, topic);
+        rebalance.on_route(ctx, topic);
         consumer.on_route(ctx, topic);
         forwarder.on_route(ctx, topic);
       }
+      for (const auto& [group, why] : refusals) consumer.on_group_refused(ctx, group, why);
+      for (const std::string& group : changes) consumer.on_members(ctx, group);
+      if (!answer_beat() && topics.empty() && refusals.empty() && changes.empty()) return;
+    }
   }
   // Time passes; calls time out and timers ring, each at its own moment.
   void pass(int64_t ms) {
@@ -128,6 +177,7 @@ struct ClientKit : Caller {
         case kProducer: producer.on_timer(ctx, *due); break;
         case kConsumer: consumer.on_timer(ctx, *due); break;
         case kForwarder: forwarder.on_timer(ctx, *due); break;
+        case kRebalance: rebalance.on_timer(ctx, *due); break;
         default: FAIL();
       }
       settle();
@@ -173,8 +223,14 @@ struct ClientKit : Caller {
   std::vector<std::string> made;
   std::deque<Pending> pending;
   std::vector<Reply> replies;
+  std::vector<reply::Assigned> assigned;
+  struct Beat { std::string to; uint64_t token; uint64_t known; };
+  std::vector<Beat> beats;                 // held
+  std::set<std::string> silent;
+  reply::Members membership{1, {ClientConfig{}.client_id}, {}, {}};
   Routes routes;
   Producer producer;
+  Rebalance rebalance;
   Consumer consumer;
   Forwarder forwarder;
 };

@@ -173,6 +173,7 @@ TEST_F(ClientNodeTest, ABrokerThatIsNotThereIsACertainFailure) {
 TEST_F(ClientNodeTest, ConsumesAndCommitsAtStop) {
   step({word(1, command::Subscribe{"g", "t", "*", command::Subscribe::From::First, 32})});
   answer("ns QueryRoute", route());
+  answer("a Heartbeat", reply::Members{1, {ClientConfig{}.client_id}, {}, {}});
   answer("a QueryOffset", Refusal{Code::QueryNotFound, "none", "", 0});
   answer("a QueryQueue", reply::Queue{QueueOffset(0), QueueOffset(2)});
   reply::Pulled pulled;
@@ -180,7 +181,8 @@ TEST_F(ClientNodeTest, ConsumesAndCommitsAtStop) {
   pulled.count = 2;
   pulled.records = {1, 2, 3};
   answer("a PullMessages", pulled);
-  const auto batch = std::get<reply::Delivered>(replies.at(0));
+  const auto batch = std::get<reply::Delivered>(replies.at(1));
+  EXPECT_EQ(describe(replies.at(0)), "Assigned 0000000000000001 a/0");
   EXPECT_EQ(batch.records, pulled.records);
   step({word(2, command::Consumed{1, "a", 0, batch.next}), word(3, command::Stop{Duration::seconds(2)})});
   EXPECT_FALSE(is_stopped);

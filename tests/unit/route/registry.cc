@@ -190,5 +190,43 @@ TEST(Registry, NonsenseIsRefused) {
   EXPECT_EQ(r.register_broker(broker(std::string(256, 'x'), 0, 1, {}), "h", at_s(0)).news, Registry::News::Refused);
 }
 
+uint32_t perm_of(const Registry& r, std::string_view topic, std::string_view broker_name) {
+  const Reply reply = r.route(topic);
+  for (const reply::RouteQueues& q : std::get<reply::Route>(reply).queues)
+    if (q.broker == broker_name) return q.perm;
+  return 99;
+}
+
+TEST(Registry, AWipedPermissionOutlivesRegistrations) {
+  Registry r;
+  (void)r.register_broker(broker("a", 0, 1, {{"t", 1, 1, 6}}), "h", at_s(0));
+  (void)r.register_broker(broker("b", 0, 1, {{"t", 1, 1, 6}}), "h", at_s(0));
+  EXPECT_EQ(r.set_writable("a", false)->count, 1);
+  EXPECT_EQ(r.set_writable("a", false)->count, 0);   // it was wiped
+  EXPECT_EQ(perm_of(r, "t", "a"), 4u);
+  EXPECT_EQ(perm_of(r, "t", "b"), 6u);
+  (void)r.register_broker(broker("a", 0, 1, {{"t", 1, 1, 6}, {"u", 1, 1, 6}}, 2), "h", at_s(1));
+  EXPECT_EQ(perm_of(r, "u", "a"), 4u);
+  (void)r.expire(at_s(100));
+  (void)r.register_broker(broker("a", 0, 1, {{"t", 1, 1, 6}}, 3), "h", at_s(101));
+  EXPECT_EQ(perm_of(r, "t", "a"), 4u);
+  EXPECT_EQ(r.set_writable("a", true)->count, 1);
+  EXPECT_EQ(perm_of(r, "t", "a"), 6u);
+  EXPECT_FALSE(r.set_writable("nobody", false).has_value());
+}
+
+TEST(Registry, TheClusterIsListedByNameAndId) {
+  Registry r;
+  auto b = broker("b", 0, 1, {{"t", 1, 1, 6}});
+  b.version = "1.2";
+  (void)r.register_broker(b, "h", at_s(0));
+  (void)r.register_broker(broker("a", 1, 1, {}), "h", at_s(2));
+  (void)r.set_writable("b", false);
+  std::string text;
+  for (const reply::ClusterBroker& one : r.cluster(at_s(3)).brokers)
+    text += fmt::format("{}/{} {} {} {} ms {} topics {}; ", one.name, one.broker_id, one.address, one.version, one.silent_ms, one.topics, one.is_writable);
+  EXPECT_EQ(text, "a/1 h:1  1000 ms 0 topics true; b/0 h:1 1.2 3000 ms 1 topics false; ");
+}
+
 }  // namespace
 }  // namespace fulmar

@@ -16,45 +16,66 @@ struct AtLeastOnceTest : testing::Test {
   void demand(int64_t offset, std::string_view tags = "") { oracle.demand("g", kQueue, offset, tags, {7, 1}); }
 };
 TEST_F(AtLeastOnceTest, AllInOrder) {
-  oracle.delivered("g", kQueue, 0, 2, {0, 1});
-  oracle.consumed("g", kQueue, 2);
+  oracle.delivered("g", kQueue, 1, 0, 2, {0, 1});
+  oracle.consumed("g", kQueue, 1, 2);
   demand(0), demand(1);
   EXPECT_TRUE(heard.is_silent());
 }
 TEST_F(AtLeastOnceTest, BatchesMayComeAgain) {
-  oracle.delivered("g", kQueue, 0, 2, {0, 1});
-  oracle.consumed("g", kQueue, 2);
-  oracle.delivered("g", kQueue, 1, 2, {1});
-  oracle.consumed("g", kQueue, 2);
+  oracle.delivered("g", kQueue, 1, 0, 2, {0, 1});
+  oracle.consumed("g", kQueue, 1, 2);
+  oracle.delivered("g", kQueue, 1, 1, 2, {1});
+  oracle.consumed("g", kQueue, 1, 2);
   EXPECT_TRUE(heard.is_silent());
 }
 TEST_F(AtLeastOnceTest, FilteredMessagesAreNotOwed) {
   oracle.subscribed("tagged", "topic-0", {"a"});
-  oracle.delivered("tagged", kQueue, 0, 3, {1});
-  oracle.consumed("tagged", kQueue, 3);
+  oracle.delivered("tagged", kQueue, 1, 0, 3, {1});
+  oracle.consumed("tagged", kQueue, 1, 3);
   oracle.demand("tagged", kQueue, 0, "b", {7, 1});
   oracle.demand("tagged", kQueue, 1, "a", {7, 2});
   EXPECT_TRUE(heard.is_silent());
 }
 TEST_F(AtLeastOnceTest, SkipsBehindWhatWasConsumed) {
-  oracle.delivered("g", kQueue, 0, 2, {0, 1});
-  oracle.delivered("g", kQueue, 2, 3, {2});
+  oracle.delivered("g", kQueue, 1, 0, 2, {0, 1});
+  oracle.delivered("g", kQueue, 1, 2, 3, {2});
   EXPECT_EQ(heard.said.size(), 1u);
 }
+TEST_F(AtLeastOnceTest, SeveralBatchesOfAPipelinedGroup) {
+  oracle.subscribed("p", "topic-0", {}, true);
+  oracle.delivered("p", kQueue, 1, 0, 2, {0, 1});
+  oracle.delivered("p", kQueue, 1, 2, 3, {2});
+  oracle.consumed("p", kQueue, 1, 3);
+  EXPECT_TRUE(heard.is_silent());
+  EXPECT_FALSE(oracle.misses("p", kQueue, 2, ""));
+  oracle.delivered("p", kQueue, 1, 4, 5, {4});
+  EXPECT_EQ(heard.said.size(), 1u);
+}
+
+TEST_F(AtLeastOnceTest, AnotherMemberGoesOnWhereTheFirstHasConsumed) {
+  oracle.delivered("g", kQueue, 1, 0, 2, {0, 1});
+  oracle.let_go("g", 1);
+  oracle.delivered("g", kQueue, 2, 0, 2, {0, 1});
+  oracle.consumed("g", kQueue, 1, 2);   // nobody's batch any more
+  EXPECT_TRUE(heard.is_silent());
+  oracle.delivered("g", kQueue, 2, 2, 3, {2});
+  EXPECT_EQ(heard.said.size(), 1u);
+}
+
 TEST_F(AtLeastOnceTest, NeverDelivered) {
-  oracle.delivered("g", kQueue, 0, 2, {0});
-  oracle.consumed("g", kQueue, 2);
+  oracle.delivered("g", kQueue, 1, 0, 2, {0});
+  oracle.consumed("g", kQueue, 1, 2);
   demand(1);
   EXPECT_EQ(heard.said.size(), 1u);
 }
 TEST_F(AtLeastOnceTest, DeliveredButNotConsumed) {
-  oracle.delivered("g", kQueue, 0, 1, {0});
+  oracle.delivered("g", kQueue, 1, 0, 1, {0});
   demand(0);
   EXPECT_EQ(heard.said.size(), 1u);
 }
 TEST_F(AtLeastOnceTest, ReplacedAfterACut) {
-  oracle.delivered("g", kQueue, 0, 2, {0, 1});
-  oracle.consumed("g", kQueue, 2);
+  oracle.delivered("g", kQueue, 1, 0, 2, {0, 1});
+  oracle.consumed("g", kQueue, 1, 2);
   oracle.cut(kQueue, 1);
   demand(0);
   EXPECT_TRUE(heard.is_silent());

@@ -120,5 +120,67 @@ TEST(Meta, ListsInPagesWithoutRemovedTopics) {
   EXPECT_EQ(page[1].name, "d");
 }
 
+TEST(MetaGroups, AGroupIsFoldedLikeATopic) {
+  MetaKit kit;
+  GroupConfig config;
+  config.name = "g";
+  config.retry_max = 3;
+  config.is_broadcast_enabled = false;
+  config.slow_broker_id = 7;
+  ASSERT_TRUE(kit.meta().set_group(kit.ctx, config));
+  MetaKit fresh;
+  fresh.take_records(kit);
+  fresh.redispatch_from(0);
+  ASSERT_NE(fresh.meta().group("g"), nullptr);
+  EXPECT_EQ(*fresh.meta().group("g"), config);
+  EXPECT_EQ(fresh.meta().claim(), kit.place_of(0));
+  kit.redispatch_from(0);
+  EXPECT_EQ(kit.meta().changes(), 1u);
+}
+
+TEST(MetaGroups, ARemovedGroupTakesItsOffsetsAlongAndTheLogDoesNotBringThemBack) {
+  MetaKit kit;
+  ASSERT_TRUE(kit.meta().set_offsets(kit.ctx, {{{"g", "t", 0}, QueueOffset(5)}, {{"h", "t", 0}, QueueOffset(6)}}));
+  ASSERT_TRUE(kit.meta().remove_group(kit.ctx, "g"));
+  EXPECT_FALSE(kit.meta().has_offsets("g"));
+  kit.redispatch_from(0);
+  EXPECT_EQ(kit.meta().offset({"g", "t", 0}), std::nullopt);
+  EXPECT_EQ(kit.meta().offset({"h", "t", 0}), QueueOffset(6));
+  ASSERT_TRUE(kit.meta().set_offsets(kit.ctx, {{{"g", "t", 0}, QueueOffset(1)}}));
+  kit.redispatch_from(0);
+  EXPECT_EQ(kit.meta().offset({"g", "t", 0}), QueueOffset(1));
+  MetaKit fresh;
+  fresh.take_records(kit);
+  fresh.redispatch_from(0);
+  EXPECT_EQ(fresh.meta().offset({"g", "t", 0}), QueueOffset(1));
+  EXPECT_EQ(kit.meta().remove_group(kit.ctx, "nobody").code(), Errc::NotFound);
+}
+
+TEST(MetaGroups, ARemovedGroupClaimsNothing) {
+  MetaKit kit;
+  GroupConfig config;
+  config.name = "g";
+  ASSERT_TRUE(kit.meta().set_group(kit.ctx, config));
+  ASSERT_TRUE(kit.meta().remove_group(kit.ctx, "g"));
+  EXPECT_EQ(kit.meta().claim(), PhysicalOffset(UINT64_MAX));
+  EXPECT_EQ(kit.meta().group("g"), nullptr);
+  ASSERT_TRUE(kit.meta().set_group(kit.ctx, config));
+  EXPECT_EQ(kit.meta().claim(), kit.place_of(2));
+}
+
+TEST(MetaGroups, NamesComeInOrder) {
+  MetaKit kit;
+  for (const char* name : {"b", "a-1", "a"}) {
+    GroupConfig config;
+    config.name = name;
+    ASSERT_TRUE(kit.meta().set_group(kit.ctx, config));
+  }
+  ASSERT_TRUE(kit.meta().set_offsets(kit.ctx, {{{"a", "t", 0}, QueueOffset(1)}, {{"a0", "t", 0}, QueueOffset(1)}, {{"c", "t", 0}, QueueOffset(1)}}));
+  ASSERT_TRUE(kit.meta().remove_group(kit.ctx, "b"));
+  std::string names;
+  for (auto next = kit.meta().next_group(""); next; next = kit.meta().next_group(*next)) names += *next + " ";
+  EXPECT_EQ(names, "a a-1 a0 c ");
+}
+
 }  // namespace
 }  // namespace fulmar::testing
