@@ -69,7 +69,7 @@ Result<void> sync_directory(const std::string& directory);
 
 // The contracts are those of the requests in core/io/outbox.h.
 Result<std::unique_ptr<OpenFile>> map_file(const std::string& path, uint64_t size_bytes, Open how, DurableDirectories& directories);
-Result<void> prepare_range(OpenFile& file, Range range, Zeros zeros);
+Result<void> prepare_range(OpenFile& file, Range range, Zeros zeros = Zeros::Durable);
 Result<void> warm_range(const OpenFile& file, Range range);
 void cool_range(const OpenFile& file, Range range);
 Result<void> flush_file(OpenFile& file, size_t worker);

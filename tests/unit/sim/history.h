@@ -36,10 +36,8 @@ inline SentMessage message(uint64_t number, Fate fate = Fate::Pending) {
   return m;
 }
 
-// The bytes of `m` as a broker would store them at its place.
-inline std::vector<uint8_t> stored(const SentMessage& m, int64_t stamp_ms = 1'700'000'000'500) {
-  std::vector<uint8_t> body;
-  fill_body(m, body);
+// The bytes of `m` with that body as a broker would store them at its place.
+inline std::vector<uint8_t> stored_with(const SentMessage& m, Bytes body, int64_t stamp_ms = 1'700'000'000'500) {
   Message message;
   message.topic = m.topic;
   message.queue_id = QueueId(m.queue.queue_id);
@@ -51,6 +49,11 @@ inline std::vector<uint8_t> stored(const SentMessage& m, int64_t stamp_ms = 1'70
   std::vector<uint8_t> bytes(*record_bytes(message, m.has_crc));
   encode_record(bytes, message, {PhysicalOffset(m.physical), QueueOffset(m.queue_offset), {stamp_ms}}, m.has_crc);
   return bytes;
+}
+inline std::vector<uint8_t> stored(const SentMessage& m, int64_t stamp_ms = 1'700'000'000'500) {
+  std::vector<uint8_t> body;
+  fill_body(m, body);
+  return stored_with(m, body, stamp_ms);
 }
 
 // `bytes` outlives the result.

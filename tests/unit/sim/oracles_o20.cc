@@ -29,6 +29,24 @@ struct FsckTest : testing::Test {
     }
     end += bytes.size();
   }
+  // The broker's own record that topic-0 is deleted, its queue 1 going on at `next`.
+  void append_removal(int64_t next) {
+    std::vector<uint8_t> body{1, 2, 0, 0, 0, 23, 0, 7, 't', 'o', 'p', 'i', 'c', '-', '0', 0, 1, 0, 0, 0, 1};
+    body.resize(body.size() + 8);
+    store_be<int64_t>(body.data() + body.size() - 8, next);
+    SentMessage m = message(1);
+    m.topic = "rmq_sys_fulmar_meta";
+    m.queue.queue_id = 0;
+    m.queue_offset = 0;
+    m.physical = end;
+    m.properties.clear();
+    const auto bytes = stored_with(m, body);
+    std::copy(bytes.begin(), bytes.end(), file("store/commitlog/00000000000000000000", kSegment).begin() + static_cast<ptrdiff_t>(end));
+    uint8_t* entry = file("store/consumequeue/rmq_sys_fulmar_meta/0/00000000000000000000", 2000).data();
+    store_be<uint64_t>(entry, end);
+    store_be<uint32_t>(entry + 8, static_cast<uint32_t>(bytes.size()));
+    end += bytes.size();
+  }
   void checkpoint(uint64_t flushed, uint64_t derived, uint64_t limit) {
     uint8_t* slot = file("store/checkpoint", 4096).data() + 1024;
     std::memcpy(slot, "FULMCKPT", 8);
@@ -93,6 +111,22 @@ TEST_F(FsckTest, OffsetsHaveAHole) {
 }
 TEST_F(FsckTest, EntryIsMissing) {
   append(1, 0), append(2, 1, false);
+  checkpoint(end, end, end);
+  EXPECT_FALSE(check().problems.empty());
+}
+// Seed fulmar1:churn:96cc0d69: of two files that were being removed a power cut kept the first one.
+TEST_F(FsckTest, FilesOfADeletedTopicGoInAnyOrder) {
+  append(1, 0), append(2, 1, false), append(3, 2), append(4, 3, false);
+  append_removal(4);
+  append(5, 4);
+  checkpoint(end, end, end);
+  const StoreReport report = check();
+  EXPECT_TRUE(report.problems.empty()) << report.problems[0];
+}
+TEST_F(FsckTest, WhatFollowsADeletionIsThere) {
+  append(1, 0, false);
+  append_removal(1);
+  append(2, 1, false);
   checkpoint(end, end, end);
   EXPECT_FALSE(check().problems.empty());
 }
