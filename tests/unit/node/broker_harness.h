@@ -41,12 +41,14 @@ class BrokerHarness {
       if (ctx.out.halted() == nullptr) take_network(ctx);
     });
   }
-  // One thing happens: work that is ready, something comes home, or time goes on to the next deadline.
-  void run_one() {
+  // One thing happens: work that is ready, something comes home, or time goes on to the next deadline, `end` at the latest.
+  void run_one(Monotonic end = Monotonic::never()) {
     if (broker == nullptr || driver.wants_step_again() || !network_.empty()) return step();
     if (driver.in_flight() > 0) return step({*driver.complete_one()});
-    const Monotonic next = broker->next_deadline();
-    if (next != Monotonic::never() && next > driver.now.monotonic) driver.advance(next - driver.now.monotonic + Duration::milliseconds(1));
+    Monotonic next = broker->next_deadline();
+    if (next != Monotonic::never()) next = next + Duration::milliseconds(1);
+    next = std::min(next, end);
+    if (next != Monotonic::never() && next > driver.now.monotonic) driver.advance(next - driver.now.monotonic);
     step();
   }
   template <class Until> bool run_until(Until until, int count = 20'000) {
@@ -55,7 +57,7 @@ class BrokerHarness {
   }
   void run_for(Duration time) {
     const Monotonic end = driver.now.monotonic + time;
-    while (driver.now.monotonic < end && !driver.halted() && !is_stopped) run_one();
+    while (driver.now.monotonic < end && !driver.halted() && !is_stopped) run_one(end);
   }
   // Everything that is ready happens; time stands still.
   void settle() {
