@@ -310,7 +310,7 @@ def full_disk():
     disk = SmallDisk('full')
     if not disk.is_mounted:
         return 'left out: cannot mount a loop file system'
-    sizes = ['--set', 'mappedFileSizeCommitLog=1048576', '--set', 'mappedFileSizeConsumeQueue=20000', '--set', 'maxHashSlotNum=1000', '--set', 'maxIndexNum=4000', '--set', 'diskFreeBytesMin=0']
+    sizes = ['--set', 'mappedFileSizeCommitLog=1048576', '--set', 'mappedFileSizeConsumeQueue=20000', '--set', 'maxHashSlotNum=1000', '--set', 'maxIndexNum=4000', '--set', 'diskFreeBytesMin=0', '--set', 'cleanFileForciblyEnable=false']
     try:
         server = Server(*sizes, directory=os.path.join(disk.path, 'store'), verb='broker').ready()
         acked = 0

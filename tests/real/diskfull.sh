@@ -13,7 +13,7 @@ fallocate -l 16M "$disk/ballast"
 start_server "$work/namesrv" "$fulmar" namesrv --listen 127.0.0.1:0 --json
 namesrv=$(field "$work/namesrv" port)
 start_server "$work/broker" "$fulmar" broker --listen 127.0.0.1:0 -n "127.0.0.1:$namesrv" --store "$disk/store" --json \
-  --set autoCreateTopicEnable=true --set mappedFileSizeCommitLog=1048576 --set mappedFileSizeConsumeQueue=20000 --set maxHashSlotNum=1000 --set maxIndexNum=4000
+  --set autoCreateTopicEnable=true --set mappedFileSizeCommitLog=1048576 --set mappedFileSizeConsumeQueue=20000 --set maxHashSlotNum=1000 --set maxIndexNum=4000 --set cleanFileForciblyEnable=false
 broker=$started
 : >"$work/acks"
 body=$(head -c 4000 /dev/zero | tr '\0' d)
@@ -43,7 +43,7 @@ head -n 1000 "$work/lines" >"$work/more"
 
 kill_9 "$broker"
 start_server "$work/broker" "$fulmar" broker --listen 127.0.0.1:0 -n "127.0.0.1:$namesrv" --store "$disk/store" --json \
-  --set autoCreateTopicEnable=true --set mappedFileSizeCommitLog=1048576 --set mappedFileSizeConsumeQueue=20000 --set maxHashSlotNum=1000 --set maxIndexNum=4000
+  --set autoCreateTopicEnable=true --set mappedFileSizeCommitLog=1048576 --set mappedFileSizeConsumeQueue=20000 --set maxHashSlotNum=1000 --set maxIndexNum=4000 --set cleanFileForciblyEnable=false
 broker=$started
 "$fulmar" consume full -n "127.0.0.1:$namesrv" -g reader2 --format id --idle-ms 1000 >"$work/received" || fail "consume"
 lost=$(comm -23 <(cut -d' ' -f1 "$work/acks" | sort -u) <(sort -u "$work/received") | wc -l)
