@@ -32,6 +32,7 @@ class Recovery {
   // Dispatch and rounds may work: what is derived has been loaded.
   bool is_feeding() const { return stage_ == Stage::CatchingUp || stage_ == Stage::Importing; }
   bool is_feeding_or_done() const { return is_feeding() || is_done(); }
+  bool is_fed() const;                     // CatchingUp may end: dispatch has come to the log's end, or stands before damage
   // Where it stands: "scanning 1048576 of 4194304 bytes".
   std::string progress() const;
 

@@ -125,8 +125,12 @@ void Recovery::on_queues_ready(Ctx& ctx) {
   ctx.out.step_again();
 }
 
+bool Recovery::is_fed() const {
+  return stage_ == Stage::CatchingUp && (store_.watermarks_.dispatched.value() >= end_ || store_.dispatch_.is_stopped());
+}
+
 void Recovery::catch_up(Ctx& ctx) {
-  if (store_.watermarks_.dispatched.value() < end_ && !store_.dispatch_.is_stopped()) return;  // the store pumps dispatch and rounds
+  if (!is_fed()) return;   // the store pumps dispatch and rounds
   store_.queues_.begin_appending();
   store_.meta_.clamp_offsets(ctx);
   if (store_.meta_.has_records() || is_damaged_) return finish(ctx);

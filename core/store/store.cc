@@ -310,6 +310,7 @@ void Store::pump(Ctx& ctx) {
   log_.pump(ctx);
   const bool is_fed = state_ != State::Recovering || recovery_->is_feeding();
   if (is_fed) dispatch_.pump(ctx, state_ == State::Recovering ? std::min(visible(), watermarks_.appended) : visible(), holes_);
+  if (state_ == State::Recovering && recovery_->is_fed()) ctx.out.step_again();   // nothing else need come home any more
   if (const std::optional<Dispatch::Damage> damage = dispatch_.take_damage()) {
     recovery_->on_damage(ctx, damage->hole, damage->why);
     queues_.expect_gaps();
