@@ -62,13 +62,14 @@ void Producer::send(Ctx& ctx, CallId call, const Command& command) {
   const auto* one = std::get_if<command::SendMessage>(&command);
   const size_t payload_bytes = one != nullptr ? one->body.size() : std::get<command::SendBatch>(command).packed.size();
   const std::string_view topic = one != nullptr ? one->topic : std::get<command::SendBatch>(command).topic;
-  if (refuse_locally(ctx, call, topic, payload_bytes, 0)) return;
+  if (auto flaw = flaw_of(topic, payload_bytes)) return ctx.out.tell(call, std::move(*flaw));
+  if (auto full = find_room(0)) return ctx.out.tell(call, std::move(*full));   // before anything is compressed for nothing
   Command smaller;
   if (one != nullptr) compress_body(smaller.emplace<command::SendMessage>(*one));
   Send send{.serial = next_serial_, .call = call, .command = OwnedCommand(one != nullptr ? smaller : command), .topic = std::string(topic), .broker = {}, .shard = {}, .guessed = {},
             .began = ctx.now.monotonic, .deadline = ctx.now.monotonic + timeout_, .waits_for = {}, .route_not_before = {std::numeric_limits<int64_t>::min()},
             .target = {}, .attempt_began = {}, .last = {}, .wakes_at = {}, .tried = {}};
-  if (refuse_locally(ctx, call, topic, payload_bytes, send.command.bytes())) return;
+  if (auto full = find_room(send.command.bytes())) return ctx.out.tell(call, std::move(*full));
   const auto take = [&](auto& c) {
     send.broker = c.broker;
     send.queue_id = c.queue_id;
@@ -96,24 +97,18 @@ void Producer::compress_body(command::SendMessage& c) {
   if (!MUTANT(CompressedFlagDropped)) c.sys_flag = (c.sys_flag & ~sys_flag::kCompressionMask) | compression_flags(compress_type_);
 }
 
-bool Producer::refuse_locally(Ctx& ctx, CallId call, std::string_view topic, size_t payload_bytes, size_t copy_bytes) {
-  Refusal refusal;
-  if (const Result<void> name = check_topic_name(topic); !name) {
-    refusal = {Code::MessageIllegal, name.error().detail, fmt::format("topic of {} bytes", topic.size()), 0};
-  } else if (payload_bytes > body_bytes_max_) {
-    refusal = {Code::MessageIllegal, "the body is larger than maxMessageSize",
-               fmt::format("body {} bytes, at most {} bytes", payload_bytes, body_bytes_max_), 0};
-  } else if (sends_.size() >= limits_.sends_in_flight_max || bytes_ + copy_bytes > limits_.bytes_in_flight_max) {
-    SOMETIMES("client: producer full", true);
-    refusal = {Code::SystemBusy, "too many sends are in flight in this client",
-               fmt::format("{} sends of {} bytes in flight, at most {} of {}", sends_.size(), bytes_, limits_.sends_in_flight_max,
-                           limits_.bytes_in_flight_max),
-               100};
-  } else {
-    return false;
-  }
-  ctx.out.tell(call, std::move(refusal));
-  return true;
+std::optional<Refusal> Producer::flaw_of(std::string_view topic, size_t payload_bytes) const {
+  if (const Result<void> name = check_topic_name(topic); !name) return Refusal{Code::MessageIllegal, name.error().detail, fmt::format("topic of {} bytes", topic.size()), 0};
+  if (payload_bytes > body_bytes_max_)
+    return Refusal{Code::MessageIllegal, "the body is larger than maxMessageSize", fmt::format("body {} bytes, at most {} bytes", payload_bytes, body_bytes_max_), 0};
+  return std::nullopt;
+}
+
+std::optional<Refusal> Producer::find_room(size_t bytes) const {
+  if (sends_.size() < limits_.sends_in_flight_max && bytes_ + bytes <= limits_.bytes_in_flight_max) return std::nullopt;
+  SOMETIMES("client: producer full", true);
+  return Refusal{Code::SystemBusy, "too many sends are in flight in this client",
+                 fmt::format("{} sends of {} bytes in flight, at most {} of {}", sends_.size(), bytes_, limits_.sends_in_flight_max, limits_.bytes_in_flight_max), 100};
 }
 
 void Producer::advance(Ctx& ctx, Send& send) {

@@ -92,7 +92,8 @@ class Producer {
   using Choice = std::variant<Place, WaitFor, Refusal>;
 
   // A refusal that needs no broker, or nothing.
-  bool refuse_locally(Ctx& ctx, CallId call, std::string_view topic, size_t payload_bytes, size_t copy_bytes);
+  std::optional<Refusal> flaw_of(std::string_view topic, size_t payload_bytes) const;   // nobody need be asked
+  std::optional<Refusal> find_room(size_t bytes) const;                                 // for one send more
   // `c` with its body in `scratch_`, when that makes it smaller.
   void compress_body(command::SendMessage& c);
   void advance(Ctx& ctx, Send& send);
