@@ -48,7 +48,7 @@ std::string changed_topic(Bytes bytes) {
 
 }  // namespace
 
-Court::Court(World& world, const Scenario& scenario) : world_(world), scenario_(scenario) {
+Court::Court(World& world, const Scenario& scenario) : world_(world), scenario_(scenario), once_(*this, scenario.oracles.expects_prompt) {
   for (size_t i = 0; i < scenario.nodes.size(); ++i) {
     const NodePlan& plan = scenario.nodes[i];
     if (plan.kind != NodeKind::Broker) continue;
@@ -180,6 +180,7 @@ void Court::delivered(const std::string& group, const QueueKey& queue, uint64_t 
   std::vector<int64_t> offsets;
   for (const Item& item : items) offsets.push_back(item.queue_offset);
   groups_.delivered(group, queue, holder, first, next, offsets);
+  once_.delivered(group, queue, offsets);
 }
 
 
@@ -204,7 +205,10 @@ void Court::read_queue(std::string_view reader, const QueueKey& queue, int64_t m
   order_.read_all(reader, queue, min, max, offsets);
 }
 
-void Court::end_reading() { no_loss_.read_everything(visible_count_); }
+void Court::end_reading() {
+  no_loss_.read_everything(visible_count_);
+  for (const auto& [id, places] : visible_count_) once_.found(id, places);
+}
 
 std::string Court::undelivered() const {
   for (const auto& [group, wish] : groups_.groups()) {

@@ -24,6 +24,7 @@
 #include "sim/oracles/o3_places.h"
 #include "sim/oracles/o3_queue_order.h"
 #include "sim/oracles/o4_at_least_once.h"
+#include "sim/oracles/o4c_once.h"
 #include "sim/oracles/o5_read_stability.h"
 #include "sim/oracles/o9_ownership.h"
 #include "sim/scenario.h"
@@ -90,6 +91,7 @@ class Court final : public WorldObserver, private Verdicts {
   Resources& resources() { return resources_; }
   Answers& answers() { return answers_; }
   AtLeastOnce& groups() { return groups_; }
+  CalmExactlyOnce& once() { return once_; }
   Ownership& ownership() { return ownership_; }
   NoLoss& no_loss() { return no_loss_; }
   const std::vector<BrokerFacts>& brokers() const { return brokers_; }
@@ -143,6 +145,7 @@ class Court final : public WorldObserver, private Verdicts {
   QueueOrder order_{*this};
   Places places_{*this};
   AtLeastOnce groups_{*this};
+  CalmExactlyOnce once_;
   Ownership ownership_{*this};
   ReadStability stability_{*this};
   CommittedOffsets offsets_{*this};

@@ -51,6 +51,7 @@ std::optional<NodeId> Workload::lose_a_client() {
 // Everything that was consumed comes again, and nobody has to stop for it.
 void Workload::begin_reset() {
   const Group& group = groups_.front();
+  court_.once().moves(group.label);
   for (const auto& broker : court_.brokers()) {
     ++resets_open_;
     ask_until(

@@ -184,6 +184,7 @@ void Consumer::on_pulled(Ctx& ctx, At at, reply::Pulled pulled) {
     queue.messages_out += batch.count, at.subscription->messages_out += batch.count;
     queue.bytes_out += batch.bytes, at.subscription->bytes_out += batch.bytes;
     queue.position = pulled.next;
+    if (pulled.count > 1 && MUTANT(ConsumerPullsItsLastAgain)) queue.position = QueueOffset(pulled.next.value() - 1);
     if (MUTANT(ConsumerCommitsDeliveries)) {
       queue.consumed = pulled.next;
       commit_if_due(ctx, at);
