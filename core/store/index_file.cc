@@ -258,6 +258,7 @@ uint64_t Index::entry_count() const {
 
 uint64_t Index::forget_before(PhysicalOffset begin) {
   uint64_t gone = 0;
+  impl_->may_remove_forgotten = false;   // what an earlier removal allowed does not hold for these
   // The last one is being written.
   for (size_t i = 0; i + 1 < impl_->files.size(); ++i) {
     Impl::File& file = *impl_->files[i];

@@ -76,6 +76,30 @@ TEST(Index, ARoundFlushesEntriesThenSlotsThenHeader) {
   EXPECT_TRUE(world.query("t", "u2").empty());
 }
 
+// A removal that was allowed once allows nothing that is forgotten later: until the new begin is durable a start counts these files.
+TEST(Index, ForgottenFilesWaitForTheirOwnPermission) {
+  IndexWorld world(Seed{1}, 16, 10);
+  world.load();
+  for (int i = 0; i < 60; ++i) world.append("t", fmt::format("u{}", i));
+  world.dispatch();
+  world.round();
+  const auto file_count = [&] { return world.driver.list("index").size(); };
+  const auto forget = [&](uint64_t begin) { world.step([&](Ctx& ctx) { world.index->forget_before(PhysicalOffset(begin)), world.index->pump(ctx); }); };
+  const auto remove = [&] { world.step([&](Ctx& ctx) { world.index->remove_forgotten(ctx), world.index->pump(ctx); }); };
+  const size_t all = file_count();
+  ASSERT_GE(all, 6u);
+  for (const uint64_t begin : {uint64_t{2000}, uint64_t{4000}}) {
+    const size_t before = file_count();
+    forget(begin);
+    world.settle();
+    EXPECT_EQ(file_count(), before) << "begin " << begin;
+    remove();
+    world.settle();
+    EXPECT_LT(file_count(), before) << "begin " << begin;
+  }
+  EXPECT_EQ(world.query("t", "u59"), std::vector<uint64_t>{5900});
+}
+
 TEST(Index, AFullDiskStopsTheIndexAndNothingElse) {
   IndexWorld world(Seed{1});
   world.load();
