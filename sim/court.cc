@@ -16,7 +16,7 @@ constexpr uint64_t kAppended = hash_text("Appended"), kFlushed = hash_text("Flus
                    kPossibleLoss = hash_text("PossibleLoss"), kRecovered = hash_text("Recovered"), kRotFound = hash_text("RotFound"),
                    kBrokerServing = hash_text("BrokerServing"), kRoundDone = hash_text("RoundDone"), kRebuildDerived = hash_text("RebuildDerived"),
                    kQueuesRebuilt = hash_text("QueuesRebuilt"), kIndexRebuilt = hash_text("IndexRebuilt"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap"),
-                   kSegmentExpired = hash_text("SegmentExpired"), kLogBegins = hash_text("LogBegins");
+                   kSegmentExpired = hash_text("SegmentExpired"), kQueuesMeasured = hash_text("QueuesMeasured"), kLogBegins = hash_text("LogBegins");
 
 std::vector<std::string> keys_of(const StoredRecord& record) {
   std::vector<std::string> keys;
@@ -260,6 +260,7 @@ void Court::check_promptness() {
   for (; prompt_checked_ < acked_.size(); ++prompt_checked_) {
     const SentMessage& m = *ledger_.find(acked_[prompt_checked_]);
     if (m.answered_ns > by) return;
+    if (m.may_vanish) continue;   // retention was faster: nobody can be given it any more
     for (const auto& [group, wish] : groups_.groups()) {
       if (!groups_.misses(group, m.queue, m.queue_offset, m.tags)) continue;
       violated("O17", fmt::format("{} offset {} was acked at {} ms, and group {} has not consumed it {} ms later although nothing disturbs this run",
@@ -358,7 +359,6 @@ void Court::log_begins(BrokerFacts& b, uint64_t begin) {
 
 void Court::segment_expired(BrokerFacts& b, const TraceRecord& record) {
   const std::string& name = b.geometry.name;
-  b.expired_ns = world_.now().ns;
   retention_.expired(name, record.values[0], record.values[1], record.text, b.appended, world_.now().ns);
   if (!b.geometry.keeps_unread) return;
   for (const SentMessage& m : ledger_.all()) {

@@ -44,7 +44,7 @@ class Court final : public WorldObserver, private Verdicts {
     bool is_rebuilding = false;      // derived files were thrown away: the checkpoint's claim about them is known to be void
     uint64_t recoveries = 0, log_end = 0;
     uint64_t log_begin = 0;
-    int64_t expired_ns = INT64_MIN / 2;    // retention looked into queues last
+    int64_t measured_ns = INT64_MIN / 2;   // retention looked into queues last
     int64_t leap_ms = 0;                   // by how much its host's clock was set ahead so far, in all
     uint64_t appended = 0, flushed = 0;    // by its own trace; what lies between is stored, and not yet shown to anyone
     uint64_t found_durable = 0;            // of this life: what it called flushed, found true

@@ -260,10 +260,10 @@ bool Run::verify() {
     run_for(Duration::milliseconds(137));
     for (const auto& b : court_.brokers()) court_.resources().quiet(b.geometry.name, world_.tickets_out(b.node));
   }
-  // Retention looks into queues when it takes a segment; a moment later they rest again.
+  // Retention looks into queues before it takes a segment, and when it decides to keep one; a moment later they rest again.
   constexpr int64_t kQueuesRestNs = 25'000'000'000;
   for (const auto& b : court_.brokers()) {
-    if (b.expired_ns + kQueuesRestNs < world_.now().ns) court_.resources().end_quiet(b.geometry.name);
+    if (b.measured_ns + kQueuesRestNs < world_.now().ns) court_.resources().end_quiet(b.geometry.name);
   }
   return !world_.has_failed();
 }

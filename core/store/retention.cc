@@ -42,6 +42,11 @@ struct LongPauseEvent {
   uint64_t seconds;
   auto values() const { return std::array{seconds}; }
 };
+struct QueuesMeasuredEvent {
+  FULMAR_EVENT(QueuesMeasured, Debug, "queues are asked where they begin once the log begins at {}");
+  uint64_t cut;
+  auto values() const { return std::array{cut}; }
+};
 struct LogBeginsEvent {
   FULMAR_EVENT(LogBegins, Debug, "the log begins at {}");
   uint64_t at;
@@ -240,6 +245,7 @@ Retention::Why Retention::decide(Ctx& ctx, PhysicalOffset derived) {
 
 void Retention::measure(Ctx& ctx) {
   cut_ = PhysicalOffset(log_.files().file(0).end());
+  ctx.trace.note(QueuesMeasuredEvent{cut_.value()});
   queues_.begin_cut(ctx, cut_);
   enter(State::Measuring);
 }
