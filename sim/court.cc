@@ -316,6 +316,8 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
   } else if (id == kPossibleLoss) {
     no_loss_.named(name, record.values[0], record.values[1]);
     stability_.named(name, record.values[0], record.values[1]);
+  } else if (id == kQueuesMeasured) {
+    b.measured_ns = world_.now().ns;
   } else if (id == kSegmentExpired) {
     segment_expired(b, record);
   } else if (id == kLogBegins) {
