@@ -347,8 +347,9 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
 // What the log does not hold any more nobody need get.
 void Court::log_begins(BrokerFacts& b, uint64_t begin) {
   b.log_begin = begin;
-  if (begin == 0) return;
   const std::string& name = b.geometry.name;
+  index_.begins_at(name, begin);
+  if (begin == 0) return;
   std::set<QueueKey> queues;
   for (const SentMessage& m : ledger_.all()) {
     if (m.queue.broker != name) continue;
@@ -356,7 +357,6 @@ void Court::log_begins(BrokerFacts& b, uint64_t begin) {
     if (m.physical_end() <= begin && !m.may_vanish) ledger_.find(m.id)->may_vanish = true;
   }
   for (const QueueKey& queue : queues) groups_.begins_at(queue, order_.first_behind(queue, begin));
-  index_.begins_at(name, begin);
 }
 
 void Court::segment_expired(BrokerFacts& b, const TraceRecord& record) {

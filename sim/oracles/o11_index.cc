@@ -8,10 +8,13 @@ namespace fulmar::sim {
 
 void KeyIndex::visible(const std::string& broker, const std::string& topic, const std::vector<std::string>& keys, MessageId id, uint64_t physical,
                        int64_t stored_ms) {
+  const auto begin = begins_.find(broker);
+  if (begin != begins_.end() && physical < begin->second) return;   // read before retention took it, told of afterwards
   for (const std::string& key : keys) places_[{broker, topic, key}][physical] = {id, stored_ms};
 }
 
 void KeyIndex::begins_at(const std::string& broker, uint64_t physical) {
+  begins_[broker] = physical;
   for (auto& [query, places] : places_)
     if (query.broker == broker) places.erase(places.begin(), places.lower_bound(physical));
 }

@@ -16,7 +16,7 @@ class KeyIndex {
   explicit KeyIndex(Verdicts& verdicts) : verdicts_(verdicts) {}
   // A message that can be read from the queues of `broker` now.
   void visible(const std::string& broker, const std::string& topic, const std::vector<std::string>& keys, MessageId id, uint64_t physical, int64_t stored_ms = 0);
-  // The log of the broker begins there: what stood before need not be found.
+  // The log of the broker begins there: what stood before need not be found, also when it was read earlier and is told of later.
   void begins_at(const std::string& broker, uint64_t physical);
   void forget();     // what is visible is told anew
   // Every (broker, topic, key) that is worth a query.
@@ -32,6 +32,7 @@ class KeyIndex {
   Verdicts& verdicts_;
   struct Place { MessageId id; int64_t stored_ms = 0; };
   std::map<Query, std::map<uint64_t, Place>> places_;   // by log byte
+  std::map<std::string, uint64_t> begins_;              // by broker
 };
 
 }  // namespace fulmar::sim

@@ -224,6 +224,17 @@ TEST_F(IndexTest, OnlyTheWindowIsDemanded) {
   EXPECT_TRUE(heard.is_silent());
   EXPECT_EQ(oracle.stamps(query), (std::vector<int64_t>{1000, 2000}));
 }
+TEST_F(IndexTest, GoneBeforeOrAfterItWasToldOf) {
+  visible(1, {"k"});
+  oracle.begins_at("broker-a", 3);
+  visible(2, {"k"}), visible(3, {"k"});
+  oracle.found(query, 64, {{{7, 3}, {"k"}}});
+  EXPECT_TRUE(heard.is_silent());
+  oracle.begins_at("broker-a", 2);   // a power cut took the new begin back
+  visible(2, {"k"});
+  oracle.found(query, 64, {{{7, 3}, {"k"}}});
+  EXPECT_EQ(heard.said.size(), 1u);
+}
 TEST_F(IndexTest, NotFoundInItsWindow) {
   oracle.visible("broker-a", "topic-0", {"k"}, {7, 1}, 1, 1000), oracle.visible("broker-a", "topic-0", {"k"}, {7, 2}, 2, 2000);
   oracle.found(query, 64, {{{7, 1}, {"k"}}}, {1000, 2000});
