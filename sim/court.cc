@@ -198,7 +198,7 @@ void Court::read_queue(std::string_view reader, const QueueKey& queue, int64_t m
   for (const Item& item : items) {
     offsets.push_back(item.queue_offset);
     if (!item.id) continue;
-    visible_.push_back({queue, item.queue_offset, *item.id});
+    visible_.push_back({queue, item.queue_offset, *item.id, item.physical});
     if (++visible_count_[*item.id] > 1) ++duplicated_;
     index_.visible(queue.broker, queue.topic, item.keys, *item.id, item.physical, item.stored_ms);
   }
@@ -210,11 +210,18 @@ void Court::end_reading() {
   for (const auto& [id, places] : visible_count_) once_.found(id, places);
 }
 
+// Not what a deletion that a power cut took back shows again, for the group had passed over it; and not what retention took since it was read:
+// where a message stands whose answer never came is known from the reading alone.
+bool Court::is_owed(const Visible& v) const {
+  const auto at = std::find_if(brokers_.begin(), brokers_.end(), [&](const BrokerFacts& b) { return b.geometry.name == v.queue.broker; });
+  return !ledger_.find(v.id)->may_vanish && (at == brokers_.end() || v.physical >= at->log_begin);
+}
+
 std::string Court::undelivered() const {
   for (const auto& [group, wish] : groups_.groups()) {
     for (const Visible& v : visible_) {
       const SentMessage* m = ledger_.find(v.id);
-      if (m->may_vanish || !groups_.misses(group, v.queue, v.queue_offset, m->tags)) continue;
+      if (!is_owed(v) || !groups_.misses(group, v.queue, v.queue_offset, m->tags)) continue;
       return fmt::format("group {} has not consumed {} offset {}", group, v.queue.text(), v.queue_offset);
     }
   }
@@ -239,9 +246,7 @@ std::string Court::unflushed(const std::vector<uint64_t>& goal) const {
 void Court::demand_delivery() {
   for (const auto& [group, wish] : groups_.groups()) {
     for (const Visible& v : visible_) {
-      // A deletion that a power cut took back shows again what the group had passed over.
-      const SentMessage* m = ledger_.find(v.id);
-      if (!m->may_vanish) groups_.demand(group, v.queue, v.queue_offset, m->tags, v.id);
+      if (is_owed(v)) groups_.demand(group, v.queue, v.queue_offset, ledger_.find(v.id)->tags, v.id);
     }
   }
 }

@@ -157,7 +157,8 @@ class Court final : public WorldObserver, private Verdicts {
   RetentionTruth retention_{ledger_, *this};
   std::unique_ptr<WireWatch> wire_;
   std::vector<BrokerFacts> brokers_;
-  struct Visible { QueueKey queue; int64_t queue_offset; MessageId id; };
+  struct Visible { QueueKey queue; int64_t queue_offset; MessageId id; uint64_t physical; };
+  bool is_owed(const Visible& visible) const;
   std::vector<Visible> visible_;
   std::map<MessageId, uint64_t> visible_count_;
   std::vector<MessageId> acked_;          // in order of their answers, for promptness
