@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 
@@ -23,6 +24,7 @@ class Notes {
   void show(const std::vector<ConfigNote>& notes, const std::string& source, bool has_lines) {
     constexpr int kShownMax = 10;
     for (const ConfigNote& note : notes) {
+      if (note.kind == ConfigNote::Kind::Conflict) continue;   // of keys that stand in different places: judged when all are read
       const bool is_wrong = note.kind != ConfigNote::Kind::Ignored;
       if (is_wrong && ++wrong_ > kShownMax) continue;
       complain(0, fmt::format("{}{}{}: {}{}", source, has_lines ? fmt::format(", line {}: ", note.line) : " ", note.key.substr(0, 256), is_wrong ? "" : "ignored: ", note.sentence.substr(0, 512)));
@@ -35,7 +37,8 @@ class Notes {
   int wrong_ = 0;
 };
 
-// File first, --set over it; each is judged by itself, so that what is said names the place where it stands.
+// File first, --set over it; each is judged by itself, so that what is said names the place where it stands. Whether keys go together is
+// judged of all of them.
 template <class Config>
 std::optional<Config> read(std::string text, const std::string& file, const std::vector<std::string>& sets, Parse<Config> parse) {
   Notes notes;
@@ -61,9 +64,11 @@ std::optional<Config> read(std::string text, const std::string& file, const std:
     text += set + '\n';
   }
   if (!notes.is_fine()) return {};
-  Result<Config> config = parse(text, nullptr);
+  std::vector<ConfigNote> found;
+  Result<Config> config = parse(text, &found);
   if (config) return *std::move(config);
-  complain(kUsage, config.error().detail);
+  const auto conflict = std::find_if(found.begin(), found.end(), [](const ConfigNote& note) { return note.kind == ConfigNote::Kind::Conflict; });
+  complain(kUsage, conflict == found.end() ? config.error().detail : fmt::format("{}: {}", conflict->key, conflict->sentence));
   return {};
 }
 

@@ -412,7 +412,7 @@ Result<C> parse(std::string_view properties, std::vector<ConfigNote>* notes) {
   if (const std::optional<Conflict> conflict = conflict_of(config)) {
     const auto found = lines.find(conflict->key);
     const int set_in = found == lines.end() ? 0 : found->second;
-    if (notes != nullptr) notes->push_back({ConfigNote::Kind::Bad, set_in, std::string(conflict->key), conflict->sentence});
+    if (notes != nullptr) notes->push_back({ConfigNote::Kind::Conflict, set_in, std::string(conflict->key), conflict->sentence});
     return bad(fmt::format("line {}: {}: {}", set_in, conflict->key, conflict->sentence));
   }
   return config;

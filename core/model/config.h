@@ -82,9 +82,9 @@ struct ClientConfig {
   friend bool operator==(const ClientConfig&, const ClientConfig&) = default;
 };
 
-// What a line of a configuration file came to.
+// What a line of a configuration file came to. Conflict: bad beside what other keys are, so that more text may mend it.
 struct ConfigNote {
-  enum class Kind : uint8_t { Ignored, Unknown, Bad } kind;
+  enum class Kind : uint8_t { Ignored, Unknown, Bad, Conflict } kind;
   int line = 0;
   std::string key;
   std::string sentence;  // reason, nearest known name, or what is wrong with the value and what is allowed

@@ -76,6 +76,11 @@ def java_properties():
     ended = run('broker', '-c', path, '--set', 'xyzzyplugh=1', *store, status=2, words=['--set xyzzyplugh', 'config explain'])
     expect('nearest' not in next(line for line in ended.err.splitlines() if 'xyzzy' in line), ended.err)
     Server('-c', path, '--set', 'flushDiskTyp=1', verb='broker').refused(2, '--set flushDiskTyp')
+    # Keys that must go together may stand in different places.
+    with open(path, 'w') as f:
+        f.write('retainBytesMax=4194304\nnamesrvAddr=127.0.0.1:1\n')
+    run('broker', '-c', path, *store, status=2, words=['retainBytesMax', 'mappedFileSizeCommitLog'])
+    Server('-c', path, '--set', 'mappedFileSizeCommitLog=1048576', verb='broker').ready().stop()
 
 
 @case

@@ -15,7 +15,7 @@ std::string notes_of(std::string_view text) {
   (void)parse_broker_config(text, &notes);
   std::string out;
   for (const ConfigNote& note : notes) {
-    const char* kind = note.kind == ConfigNote::Kind::Ignored ? "ignored" : note.kind == ConfigNote::Kind::Unknown ? "unknown" : "bad";
+    const char* kind = note.kind == ConfigNote::Kind::Ignored ? "ignored" : note.kind == ConfigNote::Kind::Unknown ? "unknown" : note.kind == ConfigNote::Kind::Bad ? "bad" : "conflict";
     out += fmt::format("{} {} {}: {}\n", note.line, kind, note.key, note.sentence);
   }
   return out;
@@ -77,9 +77,9 @@ TEST(Config, ARetentionThatWouldDeleteEverythingIsRefused) {
             "4 bad diskSpaceCleanForciblyRatio: 1 is not in [30, 99]\n"
             "5 bad retainBytesMax: -1 is not in [0, 9223372036854775807]\n");
   EXPECT_EQ(notes_of("brokerId=1\nfileReservedMs=1"),
-            "2 bad fileReservedMs: 1 would delete messages before anybody can read them: 0, or at least 10000\n");
+            "2 conflict fileReservedMs: 1 would delete messages before anybody can read them: 0, or at least 10000\n");
   EXPECT_EQ(notes_of("mappedFileSizeCommitLog=65536\nretainBytesMax=131071"),
-            "2 bad retainBytesMax: 131071 is less than two commit log files (mappedFileSizeCommitLog is 65536): messages would go as soon as they are written\n");
+            "2 conflict retainBytesMax: 131071 is less than two commit log files (mappedFileSizeCommitLog is 65536): messages would go as soon as they are written\n");
   EXPECT_EQ(notes_of("mappedFileSizeCommitLog=65536\nretainBytesMax=131072\nfileReservedMs=10000"), "");
 }
 TEST(Config, BindAddressIsListenHost) { EXPECT_EQ(parse_broker_config("bindAddress=127.0.0.1", nullptr)->listen_host, "127.0.0.1"); }
