@@ -115,6 +115,8 @@ bool FileSequence::make_next(Ctx& ctx) {
 }
 
 void FileSequence::pump(Ctx& ctx, uint64_t end) {
+  // Also when the new file could not be made: then the one that goes takes its name.
+  if (is_leave_waiting_ && !is_making_) dispose(ctx, true);
   if (!is_writing_ || blocked_) return;
   // A file takes a while to be made, and a writer at full speed does not wait: the next one is there once half of this one is full.
   if (!is_making_ && !files_.empty() && limit() > prepared_to_ && limit() - end <= options_.file_bytes / 2) (void)make_next(ctx);
@@ -237,7 +239,10 @@ size_t FileSequence::files_behind(uint64_t offset) const {
 
 void FileSequence::dispose(Ctx& ctx, bool may_recycle) {
   CHECK(leaving_);
-  if (!may_recycle || leaving_->size != options_.file_bytes || is_making_) return remove_leaving(ctx);
+  if (!may_recycle || leaving_->size != options_.file_bytes) return remove_leaving(ctx);
+  is_leave_waiting_ = is_making_;   // the next name is taken
+  SOMETIMES("store: a segment that goes waits for a new one", is_leave_waiting_);
+  if (is_leave_waiting_) return;
   if (leaving_->state == File::State::Mapped) return rename_leaving(ctx);
   ctx.out.map(tickets_.issue({InFlight::What::MapLeaving, leaving_->start, 0}), options_.directory + "/" + segment_name(leaving_->start), leaving_->size, Open::Existing);
 }
@@ -245,7 +250,8 @@ void FileSequence::dispose(Ctx& ctx, bool may_recycle) {
 // To the next name, which nobody else takes meanwhile. The file counts as ours to write only when the name is durable: what is stored
 // under the old one would be gone after a crash.
 void FileSequence::rename_leaving(Ctx& ctx) {
-  if (is_making_) return remove_leaving(ctx);
+  is_leave_waiting_ = is_making_;   // begun while this one was mapped
+  if (is_leave_waiting_) return;
   renaming_to_ = limit();
   ctx.out.rename(tickets_.issue({InFlight::What::Rename, leaving_->start, 0}), leaving_->id, options_.directory + "/" + segment_name(renaming_to_));
   if (MUTANT(RenameAfterFirstStore)) {

@@ -80,7 +80,8 @@ class FileSequence {
   bool can_retire_front() const { return !leaving_ && files_.size() > 1 && files_.front().state != File::State::Mapping; }
   std::string drop_front();                           // before anything is mapped: the path of the oldest file, which the caller removes
   void retire_front();                                // not found any more; its name and bytes stay until dispose()
-  // Recycles when asked to and the file has the length of a new one; else, or when renaming fails, removes. One at a time.
+  // Recycles when asked to and the file has the length of a new one, once no new file is being made; else, or when renaming fails, removes.
+  // One at a time.
   void dispose(Ctx& ctx, bool may_recycle);
   bool is_disposing() const { return leaving_.has_value(); }
   size_t files_behind(uint64_t offset) const;         // whole files behind the one that holds `offset`, ready or being made
@@ -113,6 +114,7 @@ class FileSequence {
   bool is_writing_ = false, is_advancing_ = false, is_making_ = false;
   std::optional<File> leaving_;
   bool is_leave_stalled_ = false, is_leave_told_ = false;
+  bool is_leave_waiting_ = false;            // a new file is being made: `leaving_` gets the name behind it
   uint64_t renaming_to_ = 0;                 // the start that `leaving_` is being renamed to; 0: it is not
   uint64_t recycled_ = 0, removed_ = 0;
   std::optional<Error> blocked_, map_error_;
