@@ -103,8 +103,7 @@ void Retention::pump(Ctx& ctx, PhysicalOffset derived) {
   note_writing(ctx);
   switch (state_) {
     case State::Resting: {
-      const bool is_long = config_.retain_bytes_max != 0 && (watermarks_.appended - watermarks_.begin).value() > config_.retain_bytes_max;
-      if (!is_look_due_ && !is_long) return;
+      if (!is_look_due_ && !is_long()) return;
       is_look_due_ = false;
       why_ = decide(ctx, derived);
       if (why_ != Why::None) measure(ctx);
@@ -161,6 +160,18 @@ bool Retention::may_go(PhysicalOffset derived) const {
   const PhysicalOffset known = std::min({watermarks_.appended, watermarks_.flushed, watermarks_.dispatched, derived});
   // The file that is written stays, and so does one that ends where the log ends: the next record is not there yet.
   return end < known.value();
+}
+
+std::optional<PhysicalOffset> Retention::wants_derived(PhysicalOffset derived) const {
+  const FileSequence& files = log_.files();
+  if (state_ != State::Resting || !is_long() || !files.can_retire_front() || kept_start_ == files.begin()) return std::nullopt;
+  const PhysicalOffset needed(files.file(0).end() + 1);
+  return derived < needed && needed <= watermarks_.appended ? std::optional(needed) : std::nullopt;
+}
+
+std::optional<PhysicalOffset> Retention::wants_flushed(PhysicalOffset derived) const {
+  if (state_ == State::Flushing && watermarks_.flushed < flush_to_) return flush_to_;
+  return wants_derived(derived);
 }
 
 bool Retention::is_hour(const Moment& now) const {
@@ -233,7 +244,7 @@ Retention::Why Retention::decide(Ctx& ctx, PhysicalOffset derived) {
   const uint64_t percent = disk_percent();
   const bool is_expired = is_old(ctx);
   if (is_expired && is_hour(ctx.now)) return Why::Expired;
-  if (config_.retain_bytes_max != 0 && (watermarks_.appended - watermarks_.begin).value() > config_.retain_bytes_max) return Why::LongLog;
+  if (is_long()) return Why::LongLog;
   if (!is_space_fresh_) return Why::None;
   if (is_expired && percent >= config_.disk_expired_percent) return Why::DiskExpired;
   const uint64_t forced = std::min(config_.disk_forced_percent, config_.disk_refuse_percent);

@@ -49,6 +49,10 @@ class Retention {
   struct Gone { uint64_t queue_entries, index_entries; };
   std::optional<Gone> take_gone() { return std::exchange(gone_, std::nullopt); }
   void on_durable(Ctx& ctx, PhysicalOffset begin);   // … and tells how far one that is durable says the log begins
+  // What must be flushed, and queues and index derived to, before it can go on: nobody should wait for the next interval while the log is
+  // longer than it may be. Nothing: it waits for neither.
+  std::optional<PhysicalOffset> wants_flushed(PhysicalOffset derived) const;
+  std::optional<PhysicalOffset> wants_derived(PhysicalOffset derived) const;
   State state() const { return state_; }
   // For `fulmar status`: what keeps the oldest file, or when it goes.
   std::string outlook(const Moment& now) const;
@@ -58,6 +62,7 @@ class Retention {
   struct Closed { uint64_t end; Monotonic first, last; };   // a file of this life: when the writer came to it, and when it left it
   struct Unread { std::string group, topic; uint64_t count; };
   void note_writing(Ctx& ctx);
+  bool is_long() const { return config_.retain_bytes_max != 0 && (watermarks_.appended - watermarks_.begin).value() > config_.retain_bytes_max; }
   bool may_go(PhysicalOffset derived) const;         // none of its bytes is needed by the broker itself
   struct Age { int64_t certain_ms = 0, likely_ms = 0; };   // without the time between the last life and this one, and with it
   std::optional<Age> age(Ctx& ctx);                  // of the youngest record in the oldest file; nothing: being looked up

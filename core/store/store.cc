@@ -403,7 +403,10 @@ void Store::pump_rounds(Ctx& ctx) {
   }
   const bool is_due = ctx.now.monotonic >= next_round_ || state_ == State::Draining;
   const bool is_full = queues_.wants_round() || index_.wants_round();
-  if (watermarks_.dispatched == durable_round_.covers || (!is_due && !is_full)) return;
+  const std::optional<PhysicalOffset> wanted = retention_.wants_derived(durable_round_.covers);
+  const bool is_waited_for = state_ == State::Serving && wanted && watermarks_.dispatched >= *wanted;
+  SOMETIMES("store: a round begins early because retention waits for it", is_waited_for && !is_due);
+  if (watermarks_.dispatched == durable_round_.covers || (!is_due && !is_full && !is_waited_for)) return;
   SOMETIMES("store: a round begins early because memory fills", is_full && !is_due);
   next_round_ = ctx.now.monotonic + Duration::milliseconds(config_.consume_queue_flush_interval_ms);
   round_ = Round{watermarks_.dispatched, queues_.entry_count(), index_.entry_count()};
@@ -444,6 +447,7 @@ void Store::pump_checkpoint(Ctx& ctx) {
 
 void Store::pump_retention(Ctx& ctx) {
   retention_.pump(ctx, durable_round_.covers);
+  if (const auto wanted = retention_.wants_flushed(durable_round_.covers)) want_flushed(ctx, round_ ? std::max(*wanted, round_->covers) : *wanted);
   if (const std::optional<Retention::Gone> gone = retention_.take_gone()) {
     // What the checkpoint says was counted before; all that went was durable.
     const auto count = [&](Round& round) {

@@ -187,6 +187,31 @@ TEST_F(RetentionTest, ALongLogIsShortened) {
   check_all();
 }
 
+// Neither the interval of rounds nor that of flushes may stand between a long log and its bound.
+TEST_F(RetentionTest, ALongLogWaitsForNoInterval) {
+  for (const FlushDiskType type : {FlushDiskType::Sync, FlushDiskType::Async}) {
+    sent_.clear();
+    BrokerConfig config = retaining_config();
+    config.file_reserved_ms = 0;
+    config.retain_bytes_max = 3 * 65'536;
+    config.flush_disk_type = type;
+    config.consume_queue_flush_interval_ms = config.flush_interval_ms = 86'400'000;
+    config.async_unflushed_bytes_max = 16 << 20;
+    serve(config);
+    uint64_t most = 0;
+    const Monotonic from = store->driver.now.monotonic;
+    for (int i = 0; i < 800; ++i) {
+      fill(1);
+      most = std::max(most, end() - begin());
+    }
+    ASSERT_LT(store->driver.now.monotonic - from, Duration::seconds(86'400));
+    EXPECT_LE(most, config.retain_bytes_max + 65'536) << "a file goes while less than another one is written";
+    EXPECT_GT(store->store->log().files().recycled_count(), 5u);
+    EXPECT_EQ(store->store->log().files().removed_count(), 0u);
+    check_all();
+  }
+}
+
 TEST_F(RetentionTest, TopicsOffsetsAndNextOffsetsOutliveTheirSegments) {
   serve(retaining_config());
   make_topic("t");
