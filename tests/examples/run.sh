@@ -16,7 +16,7 @@ cleanup() {
 trap cleanup EXIT
 die() { echo "examples: $*" >&2; exit 1; }
 
-cmake --install "$build" --prefix "$work/prefix" >"$work/install.log" 2>&1 || { cat "$work/install.log"; die "cannot install"; }
+cmake --install "$build" --component fulmar --prefix "$work/prefix" >"$work/install.log" 2>&1 || { cat "$work/install.log"; die "cannot install"; }
 grep -rnE '#include *[<"](uv|fmt|capnp|kj|tl|core|net)[/.]' "$work/prefix/include" && die "a public header includes what users need not have"
 
 # Away from this tree, without its environment.
