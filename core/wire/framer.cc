@@ -4,7 +4,7 @@
 
 #include "core/base/marks.h"
 
-namespace fulmar::native {
+namespace fulmar {
 namespace {
 // A connection that once carried a large frame in pieces does not keep its memory: there may be thousands of them.
 constexpr size_t kKeptBytesMax = 64u << 10;
@@ -13,20 +13,6 @@ constexpr size_t kKeptBytesMax = 64u << 10;
 void Framer::feed(Bytes chunk) {
   CHECK(chunk_.empty(), "{} bytes of the last chunk were not looked at", chunk_.size());
   if (!broken_) chunk_ = chunk;
-}
-
-Result<size_t> Framer::frame_bytes(Bytes start) const {
-  if (start.size() < 4) return size_t{0};
-  const uint32_t length = load_le<uint32_t>(start.data());
-  if (length > frame_bytes_max_)
-    return Error(Errc::FrameTooLarge, fmt::format("a frame of {} bytes, at most {}", length, frame_bytes_max_));
-  if (length < 4) return Error(Errc::FrameBroken, fmt::format("a frame of {} bytes has no room for its header length", length));
-  if (start.size() < kLengthBytes) return size_t{0};
-  const uint32_t words = load_le<uint32_t>(start.data() + 4);
-  if (words > kHeaderWordsMax) return Error(Errc::FrameBroken, fmt::format("a header of {} words, at most {}", words, kHeaderWordsMax));
-  if (4 + 8 * uint64_t{words} > length)
-    return Error(Errc::FrameBroken, fmt::format("a header of {} words in a frame of {} bytes", words, length));
-  return size_t{4} + length;
 }
 
 void Framer::top_up(size_t bytes) {
@@ -50,7 +36,7 @@ Result<Bytes> Framer::next() {
   };
 
   if (buffer_.empty()) {
-    auto whole = frame_bytes(chunk_);
+    auto whole = measure_(chunk_, frame_bytes_max_);
     if (!whole) return fail(std::move(whole.error()));
     if (*whole != 0 && *whole <= chunk_.size()) {
       const Bytes frame = chunk_.first(*whole);
@@ -64,7 +50,7 @@ Result<Bytes> Framer::next() {
   }
 
   top_up(kLengthBytes);
-  auto whole = frame_bytes(buffer_);
+  auto whole = measure_(buffer_, frame_bytes_max_);
   if (!whole) return fail(std::move(whole.error()));
   if (*whole == 0) return Bytes{};
   top_up(*whole);
@@ -73,4 +59,18 @@ Result<Bytes> Framer::next() {
   return Bytes(buffer_);
 }
 
-}  // namespace fulmar::native
+Result<size_t> native::frame_bytes(Bytes start, uint32_t frame_bytes_max) {
+  if (start.size() < 4) return size_t{0};
+  const uint32_t length = load_le<uint32_t>(start.data());
+  if (length > frame_bytes_max)
+    return Error(Errc::FrameTooLarge, fmt::format("a frame of {} bytes, at most {}", length, frame_bytes_max));
+  if (length < 4) return Error(Errc::FrameBroken, fmt::format("a frame of {} bytes has no room for its header length", length));
+  if (start.size() < kLengthBytes) return size_t{0};
+  const uint32_t words = load_le<uint32_t>(start.data() + 4);
+  if (words > kHeaderWordsMax) return Error(Errc::FrameBroken, fmt::format("a header of {} words, at most {}", words, kHeaderWordsMax));
+  if (4 + 8 * uint64_t{words} > length)
+    return Error(Errc::FrameBroken, fmt::format("a header of {} words in a frame of {} bytes", words, length));
+  return size_t{4} + length;
+}
+
+}  // namespace fulmar
