@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the seed corpora of fuzz/record.cc, fuzz/recovery.cc and fuzz/compression.cc. The records are made here from the format's definition (store.md 2.1), not
-by our encoder, so that each of the two checks the other. Inputs that a fuzzer found keep their names, which begin with 'found_'.
+"""Writes the seed corpora of fuzz/record.cc, fuzz/recovery.cc, fuzz/compression.cc and fuzz/remoting_frame.cc. Records and frames are made here from
+their definitions (store.md 2.1, remoting.md 1), not by our encoders, so that each of the two checks the other. Inputs that a fuzzer found keep their names, which begin with 'found_'.
 
-    python3 fuzz/seeds.py      writes fuzz/corpus/record/*, fuzz/corpus/recovery/* and fuzz/corpus/compression/*
+    python3 fuzz/seeds.py      writes fuzz/corpus/{record,recovery,compression,remoting_frame}/*
 """
+import json
 import pathlib
 import struct
 import zlib
@@ -182,8 +183,50 @@ def bodies():
     }
 
 
+def frame(header, body=b"", encoding=0):
+    return struct.pack(">II", 4 + len(header) + len(body), len(header) | encoding << 24) + header + body
+
+
+def json_frame(code, fields, body=b"", opaque=7, flag=0, **more):
+    header = {"code": code, "extFields": fields, "flag": flag, "language": "JAVA", "opaque": opaque, "version": 479, **more}
+    return frame(json.dumps(header, ensure_ascii=False).encode(), body)
+
+
+def binary_frame(code, fields, body=b"", opaque=7, flag=0, remark=b""):
+    packed = b"".join(struct.pack(">H", len(k)) + k.encode() + struct.pack(">I", len(str(v))) + str(v).encode() for k, v in fields.items())
+    header = struct.pack(">hBhiiI", code, 0, 479, opaque, flag, len(remark)) + remark + struct.pack(">I", len(packed)) + packed
+    return frame(header, body, 1)
+
+
+def remoting():
+    letters = dict(a="pg", b="T", c="TBW102", d=4, e=0, f=0, g=1_700_000_000_000, h=0, i="TAGS\1A\2KEYS\1k1 k2\2", j=0, k=False)
+    words = dict(producerGroup="pg", topic="T", defaultTopic="TBW102", defaultTopicQueueNums=4, queueId=-1, sysFlag=0, bornTimestamp=1_700_000_000_000, flag=0, properties="")
+    queue = dict(consumerGroup="g", topic="T", queueId=1, commitOffset=9, timestamp=5, offset=1024, key="k", maxNum=5, beginTimestamp=0, endTimestamp=9)
+    pull = dict(queue, queueOffset=50, maxMsgNums=32, sysFlag=7, suspendTimeoutMillis=15000, subscription="A||B", subVersion=0, expressionType="TAG")
+    beat = (b'{"clientID":"10.0.0.9@1","producerDataSet":[{"groupName":"pg"}],"consumerDataSet":[{"groupName":"g","consumeType":"CONSUME_PASSIVELY",'
+            b'"messageModel":"CLUSTERING","consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","subscriptionDataSet":[{"topic":"T","subString":"A||B",'
+            b'"tagsSet":["A","B"],"codeSet":[65,66],"subVersion":1700000000000}]}]}')
+    one = {
+        "send": json_frame(10, words, b"hello"), "send_v2": json_frame(310, letters, b"hello"), "send_batch": json_frame(320, letters, item(b"a") + item(b"b", b"TAGS\1x\2")),
+        "pull": json_frame(11, pull), "heartbeat": json_frame(34, {}, beat), "unregister": json_frame(35, dict(clientID="c", producerGroup="", consumerGroup="g")),
+        "create_topic": json_frame(17, dict(topic="T", readQueueNums=8, writeQueueNums=8, perm=6)), "route": json_frame(105, {"topic": "T"}), "cluster": json_frame(106, {}),
+        "unknown": json_frame(200050, pull), "response": json_frame(0, {}, flag=1, remark="x"), "one_way": json_frame(15, queue, flag=2), "nulls": json_frame(105, None, remark=None),
+        "binary_send": binary_frame(310, letters, b"hello"), "binary_route": binary_frame(105, {"topic": "T"}, remark=b"why"), "binary_heartbeat": binary_frame(34, {}, beat),
+        "unquoted": frame(b'{code:105,extFields:{topic:"T",0:1},opaque:1,x:{a:[{b:null}]}}\n'), "escapes": frame(b'{"code":105,"opaque":1,"extFields":{"topic":"\\u0041\\ud83d\\ude00\\ud83d\\n"}}'),
+        "wrong_types": frame(b'{"code":"105","opaque":"1","language":3,"extFields":{"topic":true}}'), "deep": frame(b'{"code":1,"opaque":1,"x":' + b"[" * 100),
+        "beat_deep": json_frame(34, {}, b'{"clientID":' + b"[" * 100), "binary_cut": frame(binary_frame(105, {"topic": "T"})[8:-3], b"", 1),
+        "encoding": frame(b"{}", b"", 2), "too_large": struct.pack(">II", 0x00FFFFFF, 10), "header_too_long": struct.pack(">II", 8, 100) + b"{}{}",
+    }
+    for name, code in dict(query=12, query_offset=14, commit=15, search=29, max=30, min=31, view=33, members=38).items():
+        one[name] = json_frame(code, queue)
+    files = {name: b"\0" + content for name, content in one.items()}
+    files["stream"] = b"\0" + b"".join(one[name] for name in sorted(one) if name not in ("encoding", "too_large", "header_too_long"))
+    files.update({"again_" + name: b"\1" + one[name] for name in ("send_v2", "binary_send", "unquoted", "escapes", "nulls")})
+    return files
+
+
 def main():
-    for folder, files in (("record", records()), ("recovery", recoveries()), ("compression", bodies())):
+    for folder, files in (("record", records()), ("recovery", recoveries()), ("compression", bodies()), ("remoting_frame", remoting())):
         directory = CORPUS / folder
         directory.mkdir(parents=True, exist_ok=True)
         for old in directory.iterdir():
