@@ -57,6 +57,7 @@ constexpr Duration kDoubtfulInterval = Duration::seconds(3600);
 constexpr int64_t kPauseMs = 86'400'000;
 constexpr int64_t kLeapMs = 300'000;
 constexpr Duration kBlocksGo = Duration::seconds(2);      // after a removal the file system takes a while to free them
+constexpr Duration kSpaceBelieved = Duration::seconds(10);
 constexpr Duration kWeighAgain = Duration::seconds(10);   // what neverDeleteUnread keeps
 constexpr size_t kUnreadNamed = 8;                        // groups in one event
 constexpr size_t kRecycledMax = 2;                        // files that wait for the writer, untouched yet
@@ -87,16 +88,21 @@ void Retention::begin(Ctx& ctx) {
   if (pause_ms_ > kPauseMs) ctx.trace.note(LongPauseEvent{static_cast<uint64_t>(pause_ms_ / 1000)});
 }
 
+// Blocks are freed a moment after their file has left: until then nobody knows what a new measurement counts, and the last one, less what
+// has left since, is believed. One file too many would be gone for ever. Where files leave all the time, what left last is counted twice.
 void Retention::on_space(const DiskSpace& space, Monotonic now) {
-  space_ = space;
   is_look_due_ = true;
-  is_space_fresh_ = now >= blocks_gone_at_;
+  const bool is_exact = now >= blocks_gone_at_;
+  if (!is_exact && now < believed_until_) return;
+  space_ = space;
+  left_bytes_ = is_exact ? 0 : log_.files().file(0).size;
+  believed_until_ = now + kSpaceBelieved;
 }
 
 uint64_t Retention::disk_percent() const {
   if (!space_) return 0;
   const uint64_t usable = space_->used + space_->free;
-  return usable == 0 ? 100 : space_->used * 100 / usable;
+  return usable == 0 ? 100 : (space_->used - std::min(space_->used, left_bytes_)) * 100 / usable;
 }
 
 void Retention::pump(Ctx& ctx, PhysicalOffset derived) {
@@ -125,7 +131,7 @@ void Retention::pump(Ctx& ctx, PhysicalOffset derived) {
       if (log_.files().is_disposing()) return;
       enter(State::Resting);
       blocks_gone_at_ = ctx.now.monotonic + kBlocksGo;
-      is_look_due_ = why_ != Why::DiskForced && why_ != Why::DiskExpired;   // what the disk asks for waits for what it says next
+      is_look_due_ = true;
       ctx.out.step_again();
       return;
   }
@@ -245,7 +251,6 @@ Retention::Why Retention::decide(Ctx& ctx, PhysicalOffset derived) {
   const bool is_expired = is_old(ctx);
   if (is_expired && is_hour(ctx.now)) return Why::Expired;
   if (is_long()) return Why::LongLog;
-  if (!is_space_fresh_) return Why::None;
   if (is_expired && percent >= config_.disk_expired_percent) return Why::DiskExpired;
   const uint64_t forced = std::min(config_.disk_forced_percent, config_.disk_refuse_percent);
   if (config_.is_deleting_forcibly && percent >= forced) return Why::DiskForced;
@@ -321,6 +326,8 @@ void Retention::weigh(Ctx& ctx) {
 
 // From here on nobody is led there. Nothing has left the disk yet.
 void Retention::take(Ctx& ctx) {
+  left_bytes_ += log_.files().file(0).size;
+  blocks_gone_at_ = Monotonic::never();
   log_.retire_front();
   ctx.trace.note(LogBeginsEvent{cut_.value()});
   if (is_doubtful_ && (why_ == Why::Expired || why_ == Why::DiskExpired)) next_doubtful_ = ctx.now.monotonic + kDoubtfulInterval;
@@ -335,8 +342,6 @@ void Retention::on_durable(Ctx& ctx, PhysicalOffset begin) {
   queues_.remove_behind_cut();
   index_.remove_forgotten(ctx);
   log_.files().dispose(ctx, log_.files().files_behind(log_.files().prepared_to()) < kRecycledMax);
-  is_space_fresh_ = false;
-  blocks_gone_at_ = Monotonic::never();
   enter(State::Leaving);
 }
 

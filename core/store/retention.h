@@ -91,8 +91,8 @@ class Retention {
   std::optional<Gone> gone_;
 
   std::optional<DiskSpace> space_;
-  bool is_space_fresh_ = false;              // measured since the last file left, and its blocks with it
-  Monotonic blocks_gone_at_;
+  uint64_t left_bytes_ = 0;                  // since that was measured
+  Monotonic blocks_gone_at_, believed_until_;
   bool is_look_due_ = false;
   std::optional<int64_t> clock_at_start_;    // wall ms - monotonic ms
   int64_t clock_now_ = 0;

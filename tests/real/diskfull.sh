@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A broker on a small ext4 file system: filling it gives refusals that name the disk, the bytes and the watermark; reads go on; freeing
-# resumes writes without a restart; nothing acknowledged is lost. Needs root for the loop mount.
+# resumes writes without a restart; nothing acknowledged is lost. Then the same with cleanFileForciblyEnable, the default: the oldest segments
+# go instead, and it is said whose unread messages went with them. Needs root for the loop mount.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 disk=$work/disk
 cleanup_more() { umount "$disk" 2>/dev/null || umount -l "$disk" 2>/dev/null; }
@@ -51,4 +52,21 @@ kill "$broker"
 wait "$broker" || fail "the broker did not stop cleanly"
 "$fulmar" store verify "$disk/store" >"$work/verify" || { cat "$work/verify" >&2; fail "store verify"; }
 echo "acked $(sort -u "$work/acks" | wc -l) ($filled until full) lost $lost"
-[ "$lost" -eq 0 ]
+[ "$lost" -eq 0 ] || fail "$lost acknowledged messages are lost"
+
+rm -rf "$disk/store"
+start_server "$work/broker" "$fulmar" broker --listen 127.0.0.1:0 -n "127.0.0.1:$namesrv" --store "$disk/store" --json \
+  --set autoCreateTopicEnable=true --set mappedFileSizeCommitLog=1048576 --set mappedFileSizeConsumeQueue=20000 --set maxHashSlotNum=1000 --set maxIndexNum=4000
+broker=$started
+: >"$work/acks"
+"$fulmar" send full -n "127.0.0.1:$namesrv" "the first" --ack-log "$work/acks" >/dev/null || fail "the first message"
+"$fulmar" consume full -n "127.0.0.1:$namesrv" -g slow --count 1 >/dev/null || fail "the slow group"
+seq -f "line %g $body" 24000 >"$work/lines"   # 96 MB
+"$fulmar" send full -n "127.0.0.1:$namesrv" --file "$work/lines" --window 64 --quiet --ack-log "$work/acks" --ack-timeout-ms 30000 >"$work/send" 2>"$work/refusal" || { tail -n 3 "$work/refusal"; ls "$disk/store/commitlog" | head -60; df "$disk"; grep -v Export "$work/server.log" | tail -30; "$fulmar" status -n "127.0.0.1:$namesrv" | grep -i "delet\|segm\|disk"; fail "sends stopped although old segments may go"; }
+begin=$(ls "$disk/store/commitlog" | head -1 | sed 's/^0*//')
+[ -n "$begin" ] || fail "96 MB fitted 64"
+grep -q 'UnreadLost.*slow' "$work/server.log" || fail "nobody said that group slow loses messages"
+kill "$broker"
+wait "$broker" || fail "the broker did not stop cleanly"
+"$fulmar" store verify "$disk/store" >"$work/verify" || { cat "$work/verify" >&2; fail "store verify"; }
+echo "forced: $(wc -l <"$work/acks") acked, the log begins at $begin, the group that loses messages was named"

@@ -28,7 +28,7 @@ class MemoryDriver : public MemoryEye {
 
   // --- faults, at any time -----------------------------------------------------------------------------------------------------------
   bool is_disk_full = false;         // map(New), prepare, replace
-  uint64_t disk_used_percent = 10;
+  uint64_t disk_bytes = uint64_t{100} << 30, disk_used_percent = 10;
   bool is_flush_failing = false;
   bool is_in_order = false;          // requests come home in the order they were asked, else in any order
   std::set<std::pair<std::string, uint64_t>> unreadable;   // path, page
@@ -352,7 +352,7 @@ class MemoryDriver : public MemoryEye {
   Input carry_out(request::List& r, Flight&) { return Listed{r.ticket, list(r.directory)}; }
   Input carry_out(request::Space& r, Flight&) {
     const uint64_t used = is_disk_full ? 100 : disk_used_percent;
-    return Space{r.ticket, DiskSpace{uint64_t{100} << 30, used << 30, (100 - used) << 30}};
+    return Space{r.ticket, DiskSpace{disk_bytes, disk_bytes / 100 * used, disk_bytes / 100 * (100 - used)}};
   }
   template <class R> Input carry_out(R&, Flight&) { CHECK(false); __builtin_unreachable(); }
 

@@ -147,6 +147,27 @@ TEST_F(RetentionTest, ByForceWhenTheDiskIsNearlyFullAndTheEventNamesWhoLoses) {
   check_all();
 }
 
+// A file is a hundredth of the disk, and 85 % are too many: of 90 % at least three go at once (what is prepared and unused counts as free),
+// and then the disk is asked again, which takes two seconds.
+TEST_F(RetentionTest, ByForceAsManyAsAreTooMany) {
+  BrokerConfig config = retaining_config();
+  config.file_reserved_ms = 0;
+  serve(config);
+  make_topic("t");
+  fill(600);
+  store->driver.disk_bytes = 100 * config.commit_log_file_bytes;
+  store->driver.disk_used_percent = 90;
+  for (int i = 0; i < 100 && begin() == 0; ++i) pass(Duration::milliseconds(100));
+  pass(Duration::milliseconds(300));
+  const uint64_t gone = begin() / config.commit_log_file_bytes;
+  EXPECT_GE(gone, 3u);
+  EXPECT_LE(gone, 6u);
+  pass(Duration::seconds(1));
+  EXPECT_EQ(begin() / config.commit_log_file_bytes, gone);
+  store->driver.disk_used_percent = 10;
+  check_all();
+}
+
 TEST_F(RetentionTest, NeverByForceWhereThatIsSwitchedOff) {
   BrokerConfig config = retaining_config();
   config.file_reserved_ms = 0;
