@@ -31,7 +31,8 @@ struct DiskProfile {
   MetaOrder meta_order = MetaOrder::Subset;
   AfterFailedFlush after_failed_flush = AfterFailedFlush::NewStays;
   bool fsync_persists_dirent = false;     // a flush also makes the file's own name durable
-  Latency call{Duration::microseconds(20), Duration::microseconds(80), {}, {}};    // list, map, read, warm, replace, rename, remove, space
+  Latency call{Duration::microseconds(20), Duration::microseconds(80), {}, {}};    // list, map, read, warm, replace, remove, space
+  Latency rename{call};                   // which includes that the new name is durable
   Latency prepare{Duration::microseconds(50), Duration::microseconds(200), {}, {}};
   Latency flush{Duration::microseconds(100), Duration::microseconds(400), {}, {}};
   Ratio flush_error;                      // per flush: EIO

@@ -103,7 +103,7 @@ void SimDriver::begin(const Request& request, Duration delay) {
           else operation.outcome = Errc::InvalidArgument;
           if (operation.outcome && open_at(r.file) != nullptr) open_at(r.file)->path = r.path;
           pin(r.ticket, r.file);
-          add_operation(std::move(operation), disk.call, delay);
+          add_operation(std::move(operation), disk.rename, delay);
         } else {
           static_assert(std::is_same_v<R, request::Remove>);
           Operation operation{CallKind::Remove, r.ticket, {}, {}, request, {}};

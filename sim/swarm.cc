@@ -87,6 +87,13 @@ class Maker {
     g.delete_hours = draws.chance({3, 4}) ? 0xFFFFFF : static_cast<uint32_t>(draws.between(1, 0xFFFFFF));
   }
 
+  // A new name waits for the journal, and that for whatever else the disk has to write: meanwhile the writer may come to its place.
+  void slow_renames(DiskProfile& d, size_t host) const {
+    KeyedStream draws = part(Part::Retention, 2 + host);
+    if (draws.chance({2, 3})) return;
+    d.rename.base = Duration::milliseconds(static_cast<int64_t>(draws.log_between(20, 3'000)));
+  }
+
   void retention_load(Scenario& s) const {
     KeyedStream draws = part(Part::Retention, 1);
     WorkloadPlan& w = s.load;
@@ -256,6 +263,7 @@ class Maker {
     if (draws.chance({1, 2})) d.flush_stall = {1, static_cast<uint32_t>(draws.log_between(50, 2000))};
     d.flush_stall_max = Duration::milliseconds(static_cast<int64_t>(draws.log_between(50, 8000)));
     for (uint32_t& weight : d.image_weights) weight = draws.chance({1, 2}) ? static_cast<uint32_t>(draws.log_between(1, 16)) : 1;
+    if (is_retention_) slow_renames(d, host);
     if (!is_media_) return;
     KeyedStream media = part(Part::Media, host + 1);
     d.write_back = {1, static_cast<uint32_t>(media.log_between(2, 60))};
