@@ -552,8 +552,12 @@ void Court::judge_store(const BrokerFacts& b, const SimDisk& disk, Image image, 
   }
 }
 
-// What stood only in segments that went was written down again before: topics, and where a queue goes on that holds nothing any more.
+// What stood only in segments that went was written down again before: topics, groups, and where a queue goes on that holds nothing any more.
 void Court::check_survivors(const BrokerFacts& b, Image image, const StoreReport& report, std::string_view when) {
+  for (const std::string& group : made_groups_) {
+    if (report.groups.contains(group)) continue;
+    return violated("O24", fmt::format("the store of {} {}: the log begins behind {} and no record in it makes group {}", b.geometry.name, when, b.log_begin, group));
+  }
   std::set<QueueKey> queues;
   for (const SentMessage& m : ledger_.all()) {
     if (m.queue.broker == b.geometry.name && !deleted_topics_.contains(m.topic) && m.fate == Fate::Acked) queues.insert(m.queue);

@@ -71,6 +71,7 @@ class Court final : public WorldObserver, private Verdicts {
   struct Rot { std::string path; uint64_t at = 0; uint8_t mask = 0; };
   void hurt(const QueueKey& queue, int64_t offset, Rot rot, bool is_seen);
   bool is_hurt(const QueueKey& queue) const { return hurt_queues_.contains(queue); }
+  void group_is_made(const std::string& group) { made_groups_.insert(group); }   // for good, and at every broker
   void topic_goes(const std::string& topic);                      // its deletion is asked for
   void topic_is_gone(const std::string& topic);                   // what was sent to it so far may be gone, too
   // Parses records that somebody was given and judges each. Offsets and queue come from the records when `queue` leaves them open.
@@ -166,7 +167,7 @@ class Court final : public WorldObserver, private Verdicts {
   void judge_store(const BrokerFacts& broker, const SimDisk& disk, Image image, std::string_view when, std::optional<uint64_t> log_end, uint64_t derived_to);
   uint64_t duplicated_ = 0, crashes_ = 0, rounds_ = 0;
   uint32_t recovery_checks_ = 0;
-  std::set<std::string> deleted_topics_;
+  std::set<std::string> deleted_topics_, made_groups_;
   std::set<QueueKey> hurt_queues_;
   std::map<std::string, Rot> unseen_rot_;   // by broker
 };

@@ -48,6 +48,7 @@ struct WorkloadPlan {
   Ratio rests{0, 1};                     // of a producer: after a message it adds `rest` to its gap
   Duration rest;
   Ratio leaves{0, 1};                    // of a group: it leaves with the batch it was just given, and comes back
+  bool makes_groups = false;             // two that nobody consumes with: one stays, the other comes and goes
   uint32_t deletions = 0;                // of the last topic, which is made again each time
   Duration deletion_gap_min = Duration::milliseconds(300), deletion_gap_max = Duration::seconds(4);
   Duration commit_gap_min = Duration::milliseconds(20), commit_gap_max = Duration::milliseconds(400);   // of a committer

@@ -103,6 +103,7 @@ class Maker {
     w.body_bytes_max = static_cast<uint32_t>(draws.log_between(800, 4'000));
     w.messages_max = 1'500;
     w.committers = static_cast<uint32_t>(draws.between(1, 3));
+    w.makes_groups = true;
     if (draws.chance({1, 3})) w.rests = {1, 60}, w.rest = Duration::milliseconds(draws.between(3'000, 9'000));
     static constexpr RestDamage kDamages[] = {RestDamage::None, RestDamage::CheckpointGone, RestDamage::CheckpointGone, RestDamage::IndexGone};
     s.at_rest = kDamages[draws.below(std::size(kDamages))];

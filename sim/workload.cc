@@ -20,7 +20,7 @@ std::string key_name(uint64_t number) { return number == 40 ? "aqmjerk" : fmt::f
 
 }  // namespace
 
-Workload::Workload(World& world, Court& court, const Scenario& scenario) : world_(world), court_(court), scenario_(scenario), plan_(scenario.load), churn_draws_(scenario.seed, load_domain(8), 0), deletions_left_(scenario.load.deletions) {
+Workload::Workload(World& world, Court& court, const Scenario& scenario) : world_(world), court_(court), scenario_(scenario), plan_(scenario.load), churn_draws_(scenario.seed, load_domain(8), 0), made_draws_(scenario.seed, load_domain(14), 0), deletions_left_(scenario.load.deletions) {
   for (size_t i = 0; i < scenario.nodes.size(); ++i) {
     if (scenario.nodes[i].kind == NodeKind::Client && !scenario.nodes[i].is_raw) clients_.push_back(NodeId(static_cast<uint32_t>(i)));
   }
@@ -181,6 +181,7 @@ void Workload::start_producing() {
     for (size_t m = 0; m < groups_[i].members.size(); ++m) subscribe({i, m});
   for (size_t i = 0; i < peers_.size(); ++i) send_one_way(i);
   delete_later();
+  if (plan_.makes_groups) make_groups();
 }
 
 // --- producers ------------------------------------------------------------------------------------------------------------------------

@@ -103,6 +103,8 @@ class Workload final : public WorldObserver {
   bool is_ours(NodeId node) const;
   // workload_churn.cc
   void delete_later();
+  void make_groups();
+  void group_goes();
   void delete_topic();
   void make_again(const std::string& topic);
   bool leave(Place place);                 // a member goes away with the batch it was just given, and comes back
@@ -137,7 +139,7 @@ class Workload final : public WorldObserver {
   std::map<std::pair<std::string, QueueKey>, int64_t> reset_to_;   // by label: where a batch must begin now
   size_t resets_open_ = 0, wipes_open_ = 0;
   size_t topics_open_ = 0, churns_open_ = 0, probes_open_ = 0, quiet_calls_ = 0;
-  KeyedStream churn_draws_;
+  KeyedStream churn_draws_, made_draws_;
   uint32_t deletions_left_ = 0;
   bool is_watching_routes_ = false;
   bool is_sending_ = true, is_leaving_ = true, is_settling_ = false, is_subscribing_ = true;

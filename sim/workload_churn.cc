@@ -47,6 +47,37 @@ void Workload::make_again(const std::string& topic) {
       });
 }
 
+// --- groups that are made ---------------------------------------------------------------------------------------------------------------
+
+void Workload::make_groups() {
+  for (const bool is_kept : {true, false}) {
+    ++churns_open_;
+    const GroupConfig config{.name = is_kept ? "made-to-stay" : "made-to-go", .retry_max = 3};
+    ask_until(
+        reader_client(), [config] { return Command(command::CreateGroup{.config = config}); },
+        [this, is_kept](const Reply& reply) {
+          if (!std::holds_alternative<reply::Ok>(reply)) return false;
+          --churns_open_;
+          if (is_kept) court_.group_is_made("made-to-stay");
+          else after(Duration{made_draws_.between(100'000'000, 6'000'000'000)}, [this] { group_goes(); });
+          return true;
+        });
+  }
+}
+
+// What becomes of it is nobody's to say: an answer that was lost is asked for again, and then there is none.
+void Workload::group_goes() {
+  if (!is_sending_) return;
+  const auto then = [this](const Reply& reply) {
+    const auto* refusal = std::get_if<Refusal>(&reply);
+    const bool is_done = std::holds_alternative<reply::Ok>(reply) || (refusal != nullptr && refusal->code == Code::SubscriptionGroupNotExist);
+    if (is_done) after(Duration{made_draws_.between(100'000'000, 6'000'000'000)}, [this] { group_goes(); });
+    return is_done;
+  };
+  if (made_draws_.chance({1, 2})) ask_until(reader_client(), [] { return Command(command::DeleteGroup{.group = "made-to-go"}); }, then);
+  else ask_until(reader_client(), [] { return Command(command::CreateGroup{.config = {.name = "made-to-go"}}); }, then);
+}
+
 // --- groups that leave and come back ----------------------------------------------------------------------------------------------------
 
 bool Workload::leave(Place place) {

@@ -38,7 +38,10 @@ bool Meta::carry_some(Ctx& ctx, const std::vector<Floor>& floors, size_t& budget
   };
   const auto put_offset_entry = [](BodyWriter& body, const OffsetKey& key, const OffsetEntry& entry) { return put_offset(body, key, entry.offset), true; };
   // Removed groups stand for no record (meta_groups.cc).
-  const auto put_group_entry = [](BodyWriter& body, const std::string&, const GroupEntry& entry) { return entry.is_made && (put_group(body, entry.config), true); };
+  const auto put_group_entry = [](BodyWriter& body, const std::string&, const GroupEntry& entry) {
+    if (entry.is_made && !MUTANT(RetentionForgetsGroups)) put_group(body, entry.config);
+    return entry.is_made;
+  };
   for (; carry_.stage < 4; ++carry_.stage) {
     const bool is_done = carry_.stage == 0 ? carry(ctx, topics_, carry_.topic, budget, put_topic_entry)
                        : carry_.stage == 1 ? carry(ctx, offsets_, carry_.offset, budget, put_offset_entry)

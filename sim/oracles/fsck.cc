@@ -132,7 +132,7 @@ class Checker {
     queue.push_back(std::move(record));
   }
   // Version, then per item kind, bytes, name (u16 and text) and more: 1 makes a topic, 2 ends one and says per queue where a topic of that
-  // name goes on, 4 is the floor of a queue.
+  // name goes on, 4 is the floor of a queue, 5 makes a group, 6 ends one.
   void read_meta(Bytes body) {
     Reader in(body);
     in.skip(1);
@@ -143,6 +143,8 @@ class Checker {
       const std::string name(item.text(name_bytes));
       if (!in.ok() || !item.ok()) return problem("a record about topics and offsets does not parse");
       if (kind == 1) report_.topics.insert(name);
+      if (kind == 5) report_.groups.insert(name);
+      if (kind == 6) report_.groups.erase(name);
       if (kind == 2) {
         for (uint16_t left = item.u16(); left > 0 && item.ok(); --left) {
           const int32_t queue = item.i32();

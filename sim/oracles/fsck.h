@@ -39,6 +39,7 @@ struct StoreReport {
   std::vector<std::string> problems;
   uint64_t log_begin = 0, log_end = 0;
   std::set<std::string> topics;                                               // a record of the broker's own makes each
+  std::set<std::string> groups;                                               // so it does of these, and none behind it ends them
   std::map<std::pair<std::string, int32_t>, int64_t> floors;                  // and says where an emptied queue goes on
   std::map<std::pair<std::string, int32_t>, std::vector<LogRecord>> queues;   // by topic and queue id, in log order
   // Of all records whose topic is not the broker's own: two stores with the same answers have the same.

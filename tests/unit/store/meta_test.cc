@@ -168,6 +168,41 @@ TEST(MetaGroups, ARemovedGroupClaimsNothing) {
   EXPECT_EQ(kit.meta().claim(), kit.place_of(2));
 }
 
+// Retention: what is still true of groups is written again, once; one that is removed needs no record, and its offsets stay away.
+TEST(MetaGroups, GroupsAreCarriedOverBeforeTheirRecordsGo) {
+  MetaKit kit;
+  const auto group = [](std::string name, int32_t retry_max) { GroupConfig config; config.name = std::move(name); config.retry_max = retry_max; return config; };
+  for (const char* name : {"made", "removed", "again"}) ASSERT_TRUE(kit.meta().set_group(kit.ctx, group(name, 1)));
+  ASSERT_TRUE(kit.meta().set_offsets(kit.ctx, {{{"made", "t", 0}, QueueOffset(1)}, {{"removed", "t", 0}, QueueOffset(2)}, {{"again", "t", 0}, QueueOffset(3)}}));
+  for (const char* name : {"removed", "again"}) ASSERT_TRUE(kit.meta().remove_group(kit.ctx, name));
+  ASSERT_TRUE(kit.meta().set_group(kit.ctx, group("again", 2)));
+  ASSERT_TRUE(kit.meta().set_group(kit.ctx, group("young", 3)));
+  const size_t kept = kit.log.records.size() - 1;   // the record of "young" is the first that stays
+  const PhysicalOffset cut = kit.place_of(kept);
+  for (int i = 0; i < 10 && !kit.meta().carry_over(kit.ctx, cut, {}); ++i) {}
+  EXPECT_GE(kit.meta().claim(), cut);
+  const size_t written = kit.log.records.size();
+  EXPECT_TRUE(kit.meta().carry_over(kit.ctx, cut, {}));
+  EXPECT_EQ(kit.log.records.size(), written) << "once is enough";
+  // The same to who folded them, to who folds what is left, and to who is given it a second time.
+  MetaKit fresh;
+  fresh.take_records(kit);
+  fresh.redispatch_from(kept);
+  kit.redispatch_from(kept);
+  for (MetaKit* each : {&kit, &fresh}) {
+    const Meta& meta = each->meta();
+    ASSERT_NE(meta.group("made"), nullptr);
+    EXPECT_EQ(*meta.group("made"), group("made", 1));
+    EXPECT_EQ(meta.group("removed"), nullptr);
+    ASSERT_NE(meta.group("again"), nullptr);
+    EXPECT_EQ(*meta.group("again"), group("again", 2));
+    ASSERT_NE(meta.group("young"), nullptr);
+    EXPECT_EQ(meta.offset({"made", "t", 0}), QueueOffset(1));
+    EXPECT_FALSE(meta.has_offsets("removed"));
+    EXPECT_FALSE(meta.has_offsets("again"));
+  }
+}
+
 TEST(MetaGroups, NamesComeInOrder) {
   MetaKit kit;
   for (const char* name : {"b", "a-1", "a"}) {

@@ -239,6 +239,13 @@ TEST_F(RetentionTest, TopicsOffsetsAndNextOffsetsOutliveTheirSegments) {
   make_topic("quiet");
   fill(7, "quiet", 2);
   commit("billing", "quiet", 5);
+  GroupConfig group;
+  for (const char* name : {"billing", "gone"}) {
+    group.name = name;
+    group.retry_max = 3;
+    ASSERT_TRUE(run_meta([&](Ctx& ctx, Meta& meta) { return meta.set_group(ctx, group); }));
+  }
+  ASSERT_TRUE(run_meta([&](Ctx& ctx, Meta& meta) { return meta.remove_group(ctx, "gone"); }));
   fill(200);
   pass(Duration::seconds(60));
   ASSERT_GE(begin(), 65'536u);
@@ -255,6 +262,9 @@ TEST_F(RetentionTest, TopicsOffsetsAndNextOffsetsOutliveTheirSegments) {
   ASSERT_NE(meta.topic("t"), nullptr);
   ASSERT_NE(meta.topic("quiet"), nullptr);
   EXPECT_EQ(meta.topic("quiet")->read_queues, 4);
+  ASSERT_NE(meta.group("billing"), nullptr);
+  EXPECT_EQ(meta.group("billing")->retry_max, 3);
+  EXPECT_EQ(meta.group("gone"), nullptr);
   EXPECT_EQ(meta.offset({"billing", "quiet", 0}).value_or(QueueOffset(-1)).value(), 0) << "queue 0 never had a message: clamped";
   EXPECT_EQ(range("quiet", 2).min.value(), 7);
   EXPECT_EQ(range("quiet", 2).max.value(), 7);
