@@ -21,7 +21,7 @@ constexpr int kSecondsPerSeedMax = 120;
 // Without a profile every seed has one of its own: most of them the disk's, for a run with network faults takes ten times as long.
 constexpr std::string_view kAll = "all";
 std::string profile_of(std::string_view asked, uint64_t seed) {
-  static constexpr std::string_view kRotation[] = {"store", "churn", "edge", "media", "mixed", "cluster", "network", "media"};
+  static constexpr std::string_view kRotation[] = {"store", "churn", "edge", "media", "mixed", "cluster", "network", "media", "retention"};
   return std::string(asked == kAll ? kRotation[seed % std::size(kRotation)] : asked);
 }
 
