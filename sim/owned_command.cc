@@ -42,6 +42,8 @@ template <class Visit> void borrowed(command::Stop&, Visit) {}
 template <class Visit> void borrowed(command::Subscribe& c, Visit v) { v(c.group); v(c.topic); v(c.subscription); }
 template <class Visit> void borrowed(command::Consumed& c, Visit v) { v(c.broker); }
 template <class Visit> void borrowed(command::Unsubscribe&, Visit) {}
+template <class Visit> void borrowed(command::GetMetrics& c, Visit v) { v(c.group); v(c.topic); }
+template <class Visit> void borrowed(command::GetHealth&, Visit) {}
 
 }  // namespace
 

@@ -333,6 +333,11 @@ GroupModel Groups::model(std::string_view group) const {
   return found == groups_.end() ? GroupModel::Clustering : members_.at(found->second.members.begin()->second).model;
 }
 
+bool Groups::begins_at_first(std::string_view group) const {
+  const auto found = groups_.find(group);
+  return found != groups_.end() && members_.at(found->second.members.begin()->second).from == StartFrom::First;
+}
+
 std::vector<reply::GroupMember> Groups::members(std::string_view group) const {
   std::vector<reply::GroupMember> out;
   const auto found = groups_.find(group);

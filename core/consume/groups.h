@@ -59,6 +59,14 @@ class Groups {
   std::string conflict(std::string_view group) const;
   // Topics that somebody of the group subscribes to, ascending: the union.
   std::vector<std::string> topics(std::string_view group) const;
+  // Whether its first member begins at the first message where nothing is committed; false without members.
+  bool begins_at_first(std::string_view group) const;
+  // What each member says it is: visit(version).
+  template <class Visit> void for_each_version(std::string_view group, Visit visit) const {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) return;
+    for (const auto& [id, serial] : found->second.members) visit(std::string_view(members_.at(serial).version));
+  }
   size_t group_count() const { return groups_.size(); }
   size_t members_total() const { return members_.size(); }
   size_t held_count() const { return held_count_; }

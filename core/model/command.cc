@@ -77,6 +77,8 @@ std::string describe(const Reply& any) {
           return r.conflict.empty() ? out : out + " conflict: " + r.conflict;
         } else if constexpr (std::is_same_v<R, reply::Progress>)
           return fmt::format("Progress {} {} queue {} next {}", r.broker, r.topic, r.queue_id, r.next);
+        else if constexpr (std::is_same_v<R, reply::Metrics>) return fmt::format("Metrics {} samples{}", r.samples.size(), r.next ? " and more" : "");
+        else if constexpr (std::is_same_v<R, reply::Health>) return r.wants.empty() ? "Health ready" : fmt::format("Health not ready: {}", fmt::join(r.wants, "; "));
         else return fmt::format("Delivered {} {} queue {} [{}, {}) count {}", r.broker, r.topic, r.queue_id, r.first, r.next, r.count);
       },
       any);
@@ -87,7 +89,8 @@ std::string_view name_of(const Command& any) {
       "Hello",         "SendMessage",  "SendBatch",    "PullMessages",   "CommitOffset",     "QueryOffset",  "QueryQueue",  "QueryRoute",    "CreateTopic",
       "DeleteTopic",   "ListTopics",   "DescribeTopic", "QueryMessages", "ViewMessage",      "GetStatus",    "RegisterBroker", "UnregisterBroker", "Heartbeat",
       "LeaveGroup",    "ListGroups",   "DescribeGroup", "CreateGroup",   "DeleteGroup",      "SearchOffset", "ResetOffset", "QueryCluster",  "WipeWritePerm",
-      "AddWritePerm",  "GetConfig",    "UpdateConfig", "Stop",           "Subscribe",        "Consumed",     "Unsubscribe"};
+      "AddWritePerm",  "GetConfig",    "UpdateConfig", "Stop",           "Subscribe",        "Consumed",     "Unsubscribe",
+      "GetMetrics",    "GetHealth"};
   static_assert(std::size(kNames) == std::variant_size_v<Command>);
   return kNames[any.index()];
 }

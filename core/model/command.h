@@ -15,6 +15,7 @@
 #include "core/model/group_commands.h"
 #include "core/model/ids.h"
 #include "core/model/message.h"
+#include "core/model/metrics.h"
 
 namespace fulmar {
 
@@ -151,7 +152,8 @@ using Command = std::variant<command::Hello, command::SendMessage, command::Send
                              command::RegisterBroker, command::UnregisterBroker, command::Heartbeat, command::LeaveGroup,
                              command::ListGroups, command::DescribeGroup, command::CreateGroup, command::DeleteGroup, command::SearchOffset,
                              command::ResetOffset, command::QueryCluster, command::WipeWritePerm, command::AddWritePerm, command::GetConfig,
-                             command::UpdateConfig, command::Stop, command::Subscribe, command::Consumed, command::Unsubscribe>;
+                             command::UpdateConfig, command::Stop, command::Subscribe, command::Consumed, command::Unsubscribe,
+                             command::GetMetrics, command::GetHealth>;
 
 namespace reply {
 struct Ok {};
@@ -197,7 +199,7 @@ struct Delivered { std::string broker, topic; int32_t queue_id = 0; QueueOffset 
 using Reply = std::variant<Refusal, reply::Ok, reply::Hello, reply::Sent, reply::Pulled, reply::Offset, reply::Queue, reply::Route, reply::Topics,
                            reply::Topic, reply::Messages, reply::Registered, reply::Status, reply::Members, reply::Groups,
                            reply::Group, reply::OffsetsReset, reply::Cluster, reply::TopicsChanged, reply::Delivered, reply::Assigned,
-                           reply::Progress>;
+                           reply::Progress, reply::Metrics, reply::Health>;
 
 // A short stable text for tests and logs: "Sent SUCCESS queue 0 offset 12 count 1", "Refusal SYSTEM_BUSY …".
 std::string describe(const Reply& reply);

@@ -149,6 +149,10 @@ void Broker::on_connection_closed(Ctx& ctx, ConnId conn) {
 }
 
 void Broker::on_command(Ctx& ctx, const Asker& asker, const Command& any) {
+  if (asker.is_host) {   // whatever the state, and no request of a client
+    if (std::holds_alternative<command::GetHealth>(any)) return answer(ctx, asker, health(ctx));
+    if (const auto* c = std::get_if<command::GetMetrics>(&any)) return on_get_metrics(ctx, asker, *c);
+  }
   ++totals_.requests;
   if (const auto* stop = std::get_if<command::Stop>(&any)) return on_stop(ctx, asker, *stop);
   if (std::holds_alternative<command::GetStatus>(any)) return on_get_status(ctx, asker);

@@ -1,6 +1,6 @@
 #pragma once
 // The broker node: routes inputs to its machines, fires their timers, runs their pumps, and nothing else. What clients may ask is
-// answered in broker_send.cc, broker_pull.cc, broker_groups.cc and broker_admin.cc.
+// answered in broker_send.cc, broker_pull.cc, broker_groups.cc, broker_admin.cc, and what its host asks in broker_metrics.cc.
 //
 //   Created --first step--> Running --Stop--> Stopping --all persisted, all replies out--> stopped
 //                              '--address not free, store not usable--> halt     '--its deadline--> halt (TimedOut)
@@ -24,6 +24,8 @@
 #include "core/node/broker_limits.h"
 #include "core/node/endpoint.h"
 #include "core/node/link.h"
+#include "core/node/metric_page.h"
+#include "core/node/traffic.h"
 #include "core/store/store.h"
 
 namespace fulmar {
@@ -44,9 +46,23 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
     QueueOffset queue_offset;
     PhysicalOffset begin, end;
     HostAddress store_host;
+    Monotonic asked;
   };
+  // From a send to its answer.
+  static constexpr int64_t kSendTimeBounds[] = {1'000, 3'000, 5'000, 7'000, 10'000, 100'000, 1'000'000, 2'000'000, 3'000'000};   // us; RocketMQ's
+  struct SendTimes { std::array<uint64_t, std::size(kSendTimeBounds) + 1> counts{}; uint64_t microseconds = 0; };
+  // Topics that a group subscribes to, kept while the pairs of a page are walked.
+  struct Subscribed { std::string group; std::vector<std::string> topics; bool is_known = false; };
+  struct Backlog { int64_t lag = 0, ready = 0; int32_t queues = 0; };
   struct Hosts { HostAddress born, store; };
-  struct Target { const TopicConfig* topic = nullptr; int32_t queue_id = 0; };
+  // What the properties of a message ask of the broker, or say about it.
+  struct Wishes {
+    bool waits = true;                            // WAIT is not "false"; of equal names the last counts
+    bool is_fifo = false;                         // it has a sharding key
+    std::optional<std::string_view> delay;        // a later delivery that nobody here would keep; stored as an ordinary message it would come at once
+  };
+  static Wishes wishes_of(Bytes properties);
+  struct Target { const TopicConfig* topic = nullptr; int32_t queue_id = 0; Traffic::Topic* traffic = nullptr; };
   struct NameServer {
     Address address;
     uint64_t version_known = 0, version_sent = 0;   // of the table it has from us, and of the registration in flight
@@ -76,11 +92,11 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   void on_send(Ctx& ctx, const Asker& asker, const command::SendMessage& c);
   void on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatch& c);
   std::optional<Refusal> find_target(Ctx& ctx, std::string_view topic, int32_t queue_id, uint32_t sys_flag, Target& target);
-  std::optional<Refusal> check_message(Bytes body, Bytes properties, bool& waits) const;
+  std::optional<Refusal> check_message(Bytes body, Bytes properties, Wishes& wishes) const;
   std::optional<Refusal> check_gate(const AckGate& gate) const;
   Message message_for(const Asker& asker, const Target& target, uint32_t sys_flag, Wall born);
   const Hosts& hosts_of(const Asker& asker);
-  void on_stored(Ctx& ctx, const Asker& asker, const Appended& appended, const Message& message, int32_t count, bool is_waiting);
+  void on_stored(Ctx& ctx, const Asker& asker, const Appended& appended, const Message& message, int32_t count, const Target& target, const Wishes& wishes);
   void acknowledge(Ctx& ctx, const HeldSend& held, bool is_late, bool needs_flush);
   void answer_when_flushed(Ctx& ctx, const Asker& asker, PhysicalOffset end);   // Ok, once everything below `end` is durable
   void pump_gates(Ctx& ctx);
@@ -88,7 +104,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   // --- broker_pull.cc
   void on_pull(Ctx& ctx, const Asker& asker, const command::PullMessages& c);
   void run_pull(Ctx& ctx, PullRequest request, bool is_again);
-  void answer_pull(Ctx& ctx, const Asker& asker, const PullAnswer& answer);
+  void answer_pull(Ctx& ctx, const PullRequest& request, const PullAnswer& answer);
   void answer_held(Ctx& ctx, const PullRequest& request);                       // nothing came in time
   void wait_for_room(Ctx& ctx, PullRequest request);
   void on_query(Ctx& ctx, const Asker& asker, MessageQuery query);
@@ -128,6 +144,18 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   void unregister(Ctx& ctx);
   void on_reply(Ctx& ctx, uint64_t token, Result<Reply> reply) override;
 
+  // --- broker_metrics.cc. Each adds a part of a family behind the page's cursor; false: the page is full and there is more.
+  void on_get_metrics(Ctx& ctx, const Asker& asker, const command::GetMetrics& c);
+  bool add_node_metrics(Ctx& ctx, MetricPage& page);
+  bool add_topic_metrics(MetricPage& page);
+  bool add_given_metrics(MetricPage& page);
+  bool add_backlog_metrics(MetricPage& page);
+  bool add_member_metrics(MetricPage& page);
+  bool next_consumed(std::string& group, std::string& topic, Subscribed& known);
+  Backlog backlog(const std::string& group, const TopicConfig& topic);
+  reply::Health health(Ctx& ctx) const;
+  size_t registered_count() const;             // name servers that know us
+
   BrokerConfig config_;
   Files& files_;
   Trace& trace_;
@@ -151,7 +179,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   std::map<ConnId, Hosts> hosts_;                 // of connections that send
   std::map<ConnId, std::deque<PullRequest>> room_;  // pulls whose connection has enough to write
   uint32_t room_count_ = 0;
-  std::map<std::string, uint32_t, std::less<>> next_queue_;   // round robin, by topic
+  Traffic traffic_;
   std::vector<NameServer> name_servers_;
   std::vector<BatchItem> batch_;                  // scratch
   std::vector<AckGate::Released> released_;       // scratch
@@ -163,6 +191,7 @@ class Broker final : public Node, private RequestHandler, private ReplyHandler {
   uint32_t unregistering_ = 0;
   Wall booted_;
   struct Totals { uint64_t put_messages = 0, put_bytes = 0, got_messages = 0, got_bytes = 0, acked = 0, late = 0, requests = 0, refused = 0; } totals_;
+  SendTimes send_times_[2];                       // answered SEND_OK, and FLUSH_DISK_TIMEOUT
   std::map<Code, uint64_t> refused_;
 };
 

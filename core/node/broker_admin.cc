@@ -80,7 +80,7 @@ void Broker::on_delete_topic(Ctx& ctx, const Asker& asker, const command::Delete
   const std::string topic(c.topic);
   const Result<Appended> appended = store_.meta().remove_topic(ctx, topic);
   if (!appended) return refuse(ctx, asker, store_.refusal(appended.error()));
-  next_queue_.erase(topic);
+  traffic_.forget(topic);
   answer_when_flushed(ctx, asker, appended->end);
   std::vector<PullRequest> held;
   long_poll_.take_topic(topic, held);
@@ -165,8 +165,7 @@ void Broker::on_get_status(Ctx& ctx, const Asker& asker) {
   out.emplace_back("pullsWaitingForRoom", number(room_count_));
   out.emplace_back("queriesWaiting", number(queries_.waiting_count()));
   out.emplace_back("commitsWaiting", number(commits_.waiting_count()));
-  const auto is_registered = [](const NameServer& server) { return !server.is_failing && !server.needs_topics; };
-  out.emplace_back("nameServersRegistered", fmt::format("{} of {}", std::count_if(name_servers_.begin(), name_servers_.end(), is_registered), name_servers_.size()));
+  out.emplace_back("nameServersRegistered", fmt::format("{} of {}", registered_count(), name_servers_.size()));
   for (const NameServer& server : name_servers_)
     if (server.is_failing) out.emplace_back("registrationFailure", server.failure);
   out.emplace_back("searchesWaiting", number(searches_.waiting_count()));

@@ -198,7 +198,9 @@ bool Broker::answer_moved(Ctx& ctx, const Asker& asker, const command::PullMessa
   resets_.erase(reset);
   if (moved.next == c.offset || MUTANT(ResetForgottenBeforePull)) return false;   // it begins there anyway
   SOMETIMES("broker: the first pull of a group that was moved", true);
-  answer_pull(ctx, asker, moved);
+  PullRequest request;
+  request.asker = asker;
+  answer_pull(ctx, request, moved);
   return true;
 }
 

@@ -61,19 +61,20 @@ void Broker::run_pull(Ctx& ctx, PullRequest request, bool is_again) {
     if (long_poll_.hold(ctx, request)) return;
     SOMETIMES("broker: no more pulls can be held", true);
   }
-  answer_pull(ctx, asker, found);
+  answer_pull(ctx, request, found);
 }
 
-void Broker::answer_pull(Ctx& ctx, const Asker& asker, const PullAnswer& found) {
+void Broker::answer_pull(Ctx& ctx, const PullRequest& request, const PullAnswer& found) {
   totals_.got_messages += static_cast<uint64_t>(found.count);
   totals_.got_bytes += found.bytes;
+  if (found.count > 0) traffic_.given(request.topic, request.group, request.queue_id, found.next, static_cast<uint64_t>(found.count), found.bytes);
   reply::Pulled pulled;
   pulled.code = found.code;
   pulled.next = found.next;
   pulled.min = found.min;
   pulled.max = found.max;
   pulled.count = found.count;
-  answer_with_records(ctx, asker, std::move(pulled), found.slices);
+  answer_with_records(ctx, request.asker, std::move(pulled), found.slices);
 }
 
 // Slices go to a connection as they are; the host gets a copy of the bytes.
@@ -94,7 +95,7 @@ void Broker::answer_held(Ctx& ctx, const PullRequest& request) {
   nothing.next = std::max(request.scanned_to, request.offset);
   nothing.min = range.min;
   nothing.max = range.max;
-  answer_pull(ctx, request.asker, nothing);
+  answer_pull(ctx, request, nothing);
 }
 
 void Broker::wait_for_room(Ctx& ctx, PullRequest request) {

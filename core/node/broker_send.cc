@@ -6,22 +6,19 @@
 
 namespace fulmar {
 
-namespace {
-// What a send's properties ask of the broker, in one pass.
-struct Wishes {
-  bool waits = true;                            // WAIT is not "false"; of equal names the last counts
-  std::optional<std::string_view> delay;        // a later delivery that nobody here would keep; stored as an ordinary message it would come at once
-};
-Wishes wishes_of(Bytes properties) {
+// In one pass.
+Broker::Wishes Broker::wishes_of(Bytes properties) {
   Wishes out;
   property::for_each(properties, [&](std::string_view name, std::string_view value) {
     if (name.front() == 'W' && name == property::kWait) out.waits = value != "false";
+    if (name.front() == '_' && name == "__SHARDINGKEY") out.is_fifo = true;
     if (name.front() != 'D' && name.front() != 'T') return;
     if ((name == "DELAY" && value != "0") || name == "TIMER_DELAY_SEC" || name == "TIMER_DELAY_MS" || name == "TIMER_DELIVER_MS") out.delay = name;
   });
   return out;
 }
 
+namespace {
 // Numeric addresses are the rule; a name (of a test, or of a socket that has none) is written as zeros.
 HostAddress host_of(const Address& address) {
   const Result<HostAddress> parsed = HostAddress::parse(address.host, address.port);
@@ -53,19 +50,19 @@ std::optional<Refusal> Broker::find_target(Ctx& ctx, std::string_view topic, int
   if (queue_id >= queues) return Refusal{Code::InvalidParameter, fmt::format("topic '{}' has no queue {}", topic, queue_id), fmt::format("{} queues", queues), 0};
   if (queue_id < 0 && config.write_queues <= 0) return Refusal{Code::NoPermission, fmt::format("topic '{}' has no queue to write to", topic), "writeQueueNums 0", 0};
   target.queue_id = queue_id;
+  target.traffic = &traffic_.of(config.name);
   return std::nullopt;
 }
 
-std::optional<Refusal> Broker::check_message(Bytes body, Bytes properties, bool& waits) const {
+std::optional<Refusal> Broker::check_message(Bytes body, Bytes properties, Wishes& wishes) const {
   if (body.empty()) return Refusal{Code::MessageIllegal, "the body is empty", "body 0 bytes", 0};
   if (body.size() > config_.body_bytes_max)
     return Refusal{Code::MessageIllegal, "the body is too large", fmt::format("body {} bytes, maxMessageSize {}", body.size(), config_.body_bytes_max), 0};
   if (properties.size() > limits::kPropertyBytesMax)
     return Refusal{Code::MessageIllegal, "the properties are too large", fmt::format("properties {} bytes, at most {}", properties.size(), limits::kPropertyBytesMax), 0};
-  const Wishes wishes = wishes_of(properties);
+  wishes = wishes_of(properties);
   if (wishes.delay)
     return Refusal{Code::MessageIllegal, "delayed messages are not supported by this version", fmt::format("property {}", *wishes.delay), 0};
-  waits = wishes.waits;
   return std::nullopt;
 }
 
@@ -80,8 +77,8 @@ std::optional<Refusal> Broker::check_gate(const AckGate& gate) const {
 
 void Broker::on_send(Ctx& ctx, const Asker& asker, const command::SendMessage& c) {
   Target target;
-  bool waits = true;
-  if (auto refusal = check_message(c.body, c.properties, waits)) return refuse(ctx, asker, std::move(*refusal));
+  Wishes wishes;
+  if (auto refusal = check_message(c.body, c.properties, wishes)) return refuse(ctx, asker, std::move(*refusal));
   if (auto refusal = check_gate(gate_)) return refuse(ctx, asker, std::move(*refusal));
   if (auto refusal = find_target(ctx, c.topic, c.queue_id, c.sys_flag, target)) return refuse(ctx, asker, std::move(*refusal));
   Message message = message_for(asker, target, c.sys_flag, c.born);
@@ -92,7 +89,7 @@ void Broker::on_send(Ctx& ctx, const Asker& asker, const command::SendMessage& c
   const Result<Appended> appended = store_.append(ctx, message);
   if (!appended) return refuse(ctx, asker, store_.refusal(appended.error()));
   totals_.put_bytes += c.body.size();
-  on_stored(ctx, asker, *appended, message, 1, waits);
+  on_stored(ctx, asker, *appended, message, 1, target, wishes);
 }
 
 void Broker::on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatch& c) {
@@ -101,17 +98,19 @@ void Broker::on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatc
     return refuse(ctx, asker, {Code::MessageIllegal, "the batch is too large", fmt::format("{} bytes, maxMessageSize {}", c.packed.size(), config_.body_bytes_max), 0});
   if (c.topic.starts_with("%RETRY%")) return refuse(ctx, asker, {Code::MessageIllegal, "a batch may not go to a retry topic", std::string(c.topic.substr(0, 127)), 0});
   batch_.clear();
-  bool is_waiting = false;
+  Wishes shared;   // somebody waits; a batch is what its last message is
+  shared.waits = false;
   uint64_t body_bytes = 0;
   for (Bytes rest = c.packed; !rest.empty();) {
     Result<BatchItem> item = next_batch_item(rest);
     if (!item) return refuse(ctx, asker, {Code::MessageIllegal, item.error().detail, fmt::format("item {}", batch_.size()), 0});
-    bool waits = true;
-    if (auto refusal = check_message(item->body, item->properties, waits)) {
+    Wishes wishes;
+    if (auto refusal = check_message(item->body, item->properties, wishes)) {
       refusal->measured += fmt::format(", item {}", batch_.size());
       return refuse(ctx, asker, std::move(*refusal));
     }
-    is_waiting = is_waiting || waits;
+    shared.waits = shared.waits || wishes.waits;
+    shared.is_fifo = wishes.is_fifo;
     body_bytes += item->body.size();
     batch_.push_back(*item);
   }
@@ -122,7 +121,7 @@ void Broker::on_send_batch(Ctx& ctx, const Asker& asker, const command::SendBatc
   const Result<Appended> appended = store_.append_batch(ctx, message, batch_);
   if (!appended) return refuse(ctx, asker, store_.refusal(appended.error()));
   totals_.put_bytes += body_bytes;
-  on_stored(ctx, asker, *appended, message, static_cast<int32_t>(batch_.size()), is_waiting);
+  on_stored(ctx, asker, *appended, message, static_cast<int32_t>(batch_.size()), target, shared);
 }
 
 // Everything but what differs from message to message. A negative queue id: the next in turn.
@@ -130,11 +129,7 @@ Message Broker::message_for(const Asker& asker, const Target& target, uint32_t s
   Message message;
   message.topic = target.topic->name;
   int32_t queue = target.queue_id;
-  if (queue < 0) {
-    auto turn = next_queue_.find(message.topic);
-    if (turn == next_queue_.end()) turn = next_queue_.emplace(std::string(message.topic), 0).first;
-    queue = static_cast<int32_t>(turn->second++ % static_cast<uint32_t>(target.topic->write_queues));
-  }
+  if (queue < 0) queue = static_cast<int32_t>(target.traffic->next_queue++ % static_cast<uint32_t>(target.topic->write_queues));
   message.queue_id = QueueId(queue);
   const Hosts& hosts = hosts_of(asker);
   message.born_host = hosts.born;
@@ -163,11 +158,12 @@ const Broker::Hosts& Broker::hosts_of(const Asker& asker) {
 
 // --- when it is acknowledged --------------------------------------------------------------------------------------------------------
 
-void Broker::on_stored(Ctx& ctx, const Asker& asker, const Appended& appended, const Message& message, int32_t count, bool is_waiting) {
+void Broker::on_stored(Ctx& ctx, const Asker& asker, const Appended& appended, const Message& message, int32_t count, const Target& target, const Wishes& wishes) {
   totals_.put_messages += static_cast<uint64_t>(count);
+  Traffic::stored(*target.traffic, wishes.is_fifo ? MessageType::Fifo : MessageType::Normal, static_cast<uint64_t>(count), (appended.end - appended.begin).value());
   if (asker.is_one_way) return;
-  const HeldSend held{asker, message.queue_id.value(), count, appended.queue_offset, appended.begin, appended.end, message.store_host};
-  if (!is_waiting) return acknowledge(ctx, held, false, false);   // property WAIT=false: its sender does not care for the disk
+  const HeldSend held{asker, message.queue_id.value(), count, appended.queue_offset, appended.begin, appended.end, message.store_host, ctx.now.monotonic};
+  if (!wishes.waits) return acknowledge(ctx, held, false, false);   // property WAIT=false: its sender does not care for the disk
   const auto token = sends_.add(held);
   CHECK(token.has_value() && gate_.hold(held.end, ctx.now.monotonic + Duration::milliseconds(config_.sync_flush_timeout_ms), *token));
 }
@@ -176,6 +172,12 @@ void Broker::acknowledge(Ctx& ctx, const HeldSend& held, bool is_late, bool need
   const bool is_success = !is_late || MUTANT(LateFlushSaysSuccess);
   SOMETIMES("broker: a send is answered FLUSH_DISK_TIMEOUT", is_late);
   ++(is_success ? totals_.acked : totals_.late);
+  SendTimes& times = send_times_[is_success ? 0 : 1];
+  const int64_t took_us = (ctx.now.monotonic - held.asked).ns / 1000;
+  size_t bucket = 0;
+  while (bucket < std::size(kSendTimeBounds) && took_us > kSendTimeBounds[bucket]) ++bucket;
+  ++times.counts[bucket];
+  times.microseconds += static_cast<uint64_t>(took_us);
   ctx.trace.note(MessageAcked{held.begin, held.end, held.queue_id, held.queue_offset, held.count, needs_flush && is_success});
   auto& sent = std::get<reply::Sent>(sent_reply_);
   sent.code = is_success ? Code::Success : Code::FlushDiskTimeout;

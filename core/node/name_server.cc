@@ -120,6 +120,8 @@ void NameServer::on_listening(Ctx& ctx, const Listening& listening) {
 }
 
 void NameServer::on_told(Ctx& ctx, const Told& told) {
+  if (std::holds_alternative<command::GetHealth>(told.command)) return ctx.out.tell(told.call, health());
+  if (const auto* c = std::get_if<command::GetMetrics>(&told.command)) return ctx.out.tell(told.call, metrics(ctx.now, *c));
   const auto* stop = std::get_if<command::Stop>(&told.command);
   if (stop == nullptr) return ctx.out.tell(told.call, answer(ctx, told.command, {}, {}));
   if (state_ == State::Draining || state_ == State::Stopped) return ctx.out.tell(told.call, reply::Ok{});

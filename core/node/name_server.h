@@ -11,6 +11,7 @@
 #include "core/io/node.h"
 #include "core/model/config.h"
 #include "core/node/endpoint.h"
+#include "core/node/metric_page.h"
 #include "core/route/registry.h"
 
 namespace fulmar {
@@ -36,6 +37,11 @@ class NameServer final : public Node, private RequestHandler {
   Reply register_broker(Ctx& ctx, const command::RegisterBroker& c, std::string_view peer_host, ConnId from);
   Reply set_writable(Ctx& ctx, std::string_view broker_name, bool is_writable);
   reply::Status status(const Moment& now) const;
+  // name_server_metrics.cc
+  reply::Health health() const;
+  reply::Metrics metrics(const Moment& now, const command::GetMetrics& c) const;
+  void add_node_metrics(const Moment& now, MetricPage& page) const;
+  bool add_broker_metrics(const reply::Cluster& cluster, MetricPage& page) const;   // false: the page is full and there is more
   void fire_timers(Ctx& ctx);
   void expire(Ctx& ctx);
   void drain(Ctx& ctx);

@@ -32,6 +32,7 @@ class Flusher {
   // Recovery: what was found becomes what is flushed.
   void begin_at(PhysicalOffset flushed) { watermarks_.flushed = requested_to_ = flushed; }
   bool is_idle() const { return batches_.empty(); }
+  uint64_t asked_count() const { return next_sequence_ - 1; }
 
  private:
   static uint8_t owner_byte();

@@ -225,7 +225,7 @@ std::vector<std::pair<std::string, std::string>> Store::status(const Moment& now
   out.emplace_back("indexEntries", number(index_.entry_count()));
   out.emplace_back("topics", number(meta_.topic_count()));
   out.emplace_back("brokenQueues", number(queues_.broken_count()));
-  out.emplace_back("isDiskFull", is_disk_refusing_ || log_.files().blocked() != nullptr ? "true" : "false");
+  out.emplace_back("isDiskFull", is_disk_full() ? "true" : "false");
   out.emplace_back("commitLogDisk", measured_disk(space_, config_.disk_refuse_percent, config_.disk_free_bytes_min));
   return out;
 }

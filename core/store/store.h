@@ -62,6 +62,11 @@ class Store : private MetaLog {
   // Ranges of the log that are damaged (recovery found rot), ascending.
   std::span<const Range> holes() const { return holes_; }
   std::vector<std::pair<std::string, std::string>> status(const Moment& now) const;
+  // Whether a message would be taken now; the errors of append() that do not depend on the message.
+  Result<void> can_write(Ctx& ctx) const { return may_append(ctx, false); }
+  bool is_disk_full() const { return is_disk_refusing_ || log_.files().blocked() != nullptr; }
+  const std::optional<DiskSpace>& disk_space() const { return space_; }   // our own reserve counted as free
+  uint64_t flush_count() const { return flusher_.asked_count(); }
 
   // --- inputs: tickets and timers whose owner byte is_store() -----------------------------------------------------------------------------
   void on_input(Ctx& ctx, const Input& input);

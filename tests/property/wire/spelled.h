@@ -78,6 +78,8 @@ struct Spell {
   std::string operator()(const command::Subscribe& c) const { return line(c.group, c.topic, c.subscription); }
   std::string operator()(const command::Consumed& c) const { return line(c.subscription_call, c.broker, c.queue_id, c.next); }
   std::string operator()(const command::Unsubscribe& c) const { return line(c.subscription_call); }
+  std::string operator()(const command::GetMetrics& c) const { return line(c.family, c.group, c.topic, c.samples_max); }
+  std::string operator()(const command::GetHealth&) const { return ""; }
 
   std::string operator()(const Refusal& r) const { return line(static_cast<int32_t>(r.code), r.cause, r.measured, r.retry_after_ms); }
   std::string operator()(const reply::Ok&) const { return ""; }
@@ -145,6 +147,8 @@ struct Spell {
   std::string operator()(const reply::TopicsChanged& r) const { return line(r.count); }
   std::string operator()(const reply::Assigned& r) const { return line(r.generation, r.queues.size()); }
   std::string operator()(const reply::Progress& r) const { return line(r.broker, r.topic, r.queue_id, r.next); }
+  std::string operator()(const reply::Metrics& r) const { return line(r.samples.size()); }
+  std::string operator()(const reply::Health& r) const { return line(r.wants.size()); }
   std::string operator()(const reply::Delivered& r) const { return line(r.broker, r.topic, r.queue_id, r.first, r.next, r.count); }
 };
 

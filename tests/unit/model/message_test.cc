@@ -85,6 +85,7 @@ TEST(Commands, HaveTheirNames) {
   EXPECT_EQ(name_of(command::Unsubscribe{}), "Unsubscribe");
   EXPECT_EQ(name_of(command::UpdateConfig{}), "UpdateConfig");
   EXPECT_EQ(name_of(command::Heartbeat{}), "Heartbeat");
+  EXPECT_EQ(name_of(command::GetHealth{}), "GetHealth");
 }
 TEST(Replies, DescribeThemselves) {
   reply::Sent sent;
