@@ -190,6 +190,8 @@ void Court::begin_reading() {
   visible_.clear();
   visible_count_.clear();
   index_.forget();
+  metrics_.begin_reading();
+  for (const BrokerFacts& b : brokers_) begins_when_read_[b.geometry.name] = b.log_begin;
   duplicated_ = 0;
 }
 
@@ -203,6 +205,17 @@ void Court::read_queue(std::string_view reader, const QueueKey& queue, int64_t m
     index_.visible(queue.broker, queue.topic, item.keys, *item.id, item.physical, item.stored_ms);
   }
   order_.read_all(reader, queue, min, max, offsets);
+  const uint64_t life = broker(queue.broker)->log_end;
+  metrics_.readable(queue, min, max, static_cast<uint64_t>(std::count_if(items.begin(), items.end(), [life](const Item& item) { return item.physical >= life; })));
+}
+
+void Court::judge_metrics(const BrokerFacts& b, const std::vector<reply::Metrics>& pages, const std::vector<std::string>& groups) {
+  const std::string& name = b.geometry.name;
+  const bool is_hurt = b.is_damaged || b.is_hurt || std::any_of(hurt_queues_.begin(), hurt_queues_.end(), [&](const QueueKey& q) { return q.broker == name; });
+  // What retention took was counted; what it takes meanwhile moves minima.
+  if (is_hurt || b.log_begin > b.log_end || b.log_begin != begins_when_read_[name]) metrics_.cannot_know(name);
+  for (const reply::Metrics& page : pages) metrics_.said(name, page);
+  metrics_.judge(name, groups);
 }
 
 void Court::end_reading() {

@@ -20,6 +20,7 @@
 #include "sim/oracles/o1a_truth_at_ack.h"
 #include "sim/oracles/o22_answers.h"
 #include "sim/oracles/o24_retention.h"
+#include "sim/oracles/o25_metrics.h"
 #include "sim/oracles/o2_authentic.h"
 #include "sim/oracles/o3_places.h"
 #include "sim/oracles/o3_queue_order.h"
@@ -95,6 +96,9 @@ class Court final : public WorldObserver, private Verdicts {
   CalmExactlyOnce& once() { return once_; }
   Ownership& ownership() { return ownership_; }
   NoLoss& no_loss() { return no_loss_; }
+  // Pages of a broker's metrics, when a complete reading is done; `groups` have committed what the reading was told, and nothing since.
+  void judge_metrics(const BrokerFacts& broker, const std::vector<reply::Metrics>& pages, const std::vector<std::string>& groups);
+  MetricsAgree& metrics() { return metrics_; }
   const std::vector<BrokerFacts>& brokers() const { return brokers_; }
   BrokerFacts* broker(std::string_view name);
   uint64_t duplicated() const { return duplicated_; }
@@ -156,6 +160,8 @@ class Court final : public WorldObserver, private Verdicts {
   RecoveryAgrees recoveries_{*this};
   Answers answers_{*this};
   RetentionTruth retention_{ledger_, *this};
+  MetricsAgree metrics_{*this};
+  std::map<std::string, uint64_t> begins_when_read_;   // where logs began when the reading began
   std::unique_ptr<WireWatch> wire_;
   std::vector<BrokerFacts> brokers_;
   struct Visible { QueueKey queue; int64_t queue_offset; MessageId id; uint64_t physical; };

@@ -120,6 +120,8 @@ class Workload final : public WorldObserver {
   void read_keys();
   void read_key(const KeyIndex::Query& query, KeyIndex::Window window);
   void read_offsets();
+  void read_metrics();
+  void read_metrics_of(size_t broker, MetricCursor at, std::shared_ptr<std::vector<reply::Metrics>> pages);
   void question_done();
   std::string topic_name(size_t index) const;
   NodeId reader_client() const { return clients_.front(); }
@@ -144,7 +146,7 @@ class Workload final : public WorldObserver {
   bool is_watching_routes_ = false;
   bool is_sending_ = true, is_leaving_ = true, is_settling_ = false, is_subscribing_ = true;
   Reading reading_;
-  int phase_ = 0;       // of a reading: queues, keys, offsets
+  int phase_ = 0;       // of a reading: queues, keys, offsets, metrics
   std::vector<uint8_t> body_;
 };
 

@@ -31,7 +31,8 @@ void Workload::question_done() {
   ++phase_;
   if (phase_ == 1) read_keys();
   else if (phase_ == 2) read_offsets();
-  if (phase_ < 3) return question_done();
+  else if (phase_ == 3) read_metrics();
+  if (phase_ < 4) return question_done();
   reading_.open = 0;
   reading_.is_running = false;
   court_.end_reading();
@@ -183,6 +184,7 @@ void Workload::read_offsets() {
                 if (offset == nullptr && (refusal == nullptr || refusal->code != Code::QueryNotFound)) return false;
                 if (offset == nullptr) court_.offsets().answered(group, queue, floor, std::nullopt);
                 else court_.offsets().answered(group, queue, floor, offset->offset.value());
+                if (offset != nullptr) court_.metrics().committed(group, queue, offset->offset.value());
                 if (offset != nullptr && !court_.is_hurt(queue)) court_.offsets().ended(group, queue, offset->offset.value(), court_.order().end_of(queue));
                 question_done();
                 return true;
@@ -191,6 +193,34 @@ void Workload::read_offsets() {
       }
     }
   }
+}
+
+// As its host does, in small pages.
+void Workload::read_metrics() {
+  for (size_t i = 0; i < court_.brokers().size(); ++i) {
+    ++reading_.open;
+    read_metrics_of(i, {}, std::make_shared<std::vector<reply::Metrics>>());
+  }
+}
+
+void Workload::read_metrics_of(size_t broker, MetricCursor at, std::shared_ptr<std::vector<reply::Metrics>> pages) {
+  constexpr int32_t kSamplesOfPage = 3;
+  ask_until(
+      court_.brokers()[broker].node, [at] { return Command(command::GetMetrics{at.family, at.group, at.topic, kSamplesOfPage}); },
+      [this, broker, pages](const Reply& reply) {
+        const auto* page = std::get_if<reply::Metrics>(&reply);
+        if (page == nullptr) return false;
+        pages->push_back(*page);
+        if (page->next) {
+          read_metrics_of(broker, *page->next, pages);
+          return true;
+        }
+        std::vector<std::string> groups;
+        for (const Committer& c : committers_) groups.push_back(c.group);
+        court_.judge_metrics(court_.brokers()[broker], *pages, groups);
+        question_done();
+        return true;
+      });
 }
 
 }  // namespace fulmar::sim
