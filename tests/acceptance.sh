@@ -45,6 +45,8 @@ examples() { bash tests/examples/run.sh; }
 retention() { bash tests/real/retention.sh "$(is_full && echo 20 || echo 5)"; }
 scale() { is_full && python3 tests/real/scale.py || python3 tests/real/scale.py --connections 2000 --queues 10000 --gib 20 --report; }
 bad_input() { python3 tests/real/badinput.py; }
+metrics() { python3 tests/real/metrics.py; }
+metrics_self_test() { python3 tests/real/metrics.py --self-test; }
 
 # No violation; in full: at least 3,000 seeds and a million acknowledged messages, and every fault but those that break the promise fired and mattered.
 swarm() {
@@ -80,7 +82,7 @@ bench() { "$bin/bench_core" --benchmark_min_time="$(is_full && echo 0.5 || echo 
 
 # --- the runner -------------------------------------------------------------------------------------------------------------------------------
 
-lines=(quickstart quickstart_self_test start residence kill9 takeover takeover_self_test flush flush_self_test diskfull retention scale bad_input examples swarm one_hash explore mutants purity derived_files bench)
+lines=(quickstart quickstart_self_test start residence kill9 takeover takeover_self_test flush flush_self_test diskfull retention scale bad_input metrics metrics_self_test examples swarm one_hash explore mutants purity derived_files bench)
 for name in "${wanted[@]}"; do
   [[ " ${lines[*]} " == *" $name "* ]] || { echo "acceptance: no line is named $name; there are: ${lines[*]}" >&2; exit 2; }
 done

@@ -137,6 +137,8 @@ real_stage() {
   check start python3 tests/real/start.py
   check residence bash tests/real/residence.sh 128 30
   check badinput python3 tests/real/badinput.py
+  check metrics python3 tests/real/metrics.py
+  check metrics_self_test python3 tests/real/metrics.py --self-test
   check examples bash tests/examples/run.sh
   check quickstart bash cmd/quickstart.sh
   check quickstart_self_test quickstart_self_test

@@ -18,6 +18,7 @@
 #include "cmd/fulmar/checkup.h"
 #include "cmd/fulmar/probe.h"
 #include "cmd/fulmar/program.h"
+#include "cmd/fulmar/server_config.h"
 #include "core/client/routes.h"
 #include "core/model/message.h"
 
@@ -79,12 +80,13 @@ bool is_own_address(const std::string& host) {
   return is_own;
 }
 
-void check_port_is_free(const Address& at, Findings& out) {
+// `option`: where to say another.
+void check_port_is_free(const std::string& check, const Address& at, const std::string& option, Findings& out) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   if (getaddrinfo(at.host.c_str(), std::to_string(at.port).c_str(), &hints, &found) != 0) {
-    out.push_back({Level::Bad, "port", fmt::format("{} does not resolve", at.host), "listen at an address of this machine, or at 0.0.0.0 (--listen, listenHost)"});
+    out.push_back({Level::Bad, check, fmt::format("{} does not resolve", at.host), fmt::format("listen at an address of this machine, or at 0.0.0.0 ({})", option)});
     return;
   }
   const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
@@ -92,11 +94,11 @@ void check_port_is_free(const Address& at, Findings& out) {
   const int code = bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0 ? 0 : errno;
   close(fd);
   freeaddrinfo(found);
-  if (code == 0) out.push_back({Level::Good, "port", fmt::format("{} is free", at.text()), ""});
-  else if (code == EADDRINUSE) out.push_back({Level::Bad, "port", fmt::format("{} is taken by {}", at.text(), port_owner(at.port)), "stop that, or listen at another port (--listen HOST:PORT, listenPort)"});
-  else if (code == EACCES) out.push_back({Level::Bad, "port", fmt::format("{} may not be opened: {}", at.text(), std::strerror(code)), "ports below 1024 are root's: choose a higher one (listenPort)"});
-  else if (code == EADDRNOTAVAIL) out.push_back({Level::Bad, "port", fmt::format("{} is not an address of this machine", at.host), "listen at one that is, or at 0.0.0.0 (--listen, listenHost); brokerIP1 is what clients are told"});
-  else out.push_back({Level::Bad, "port", fmt::format("{} cannot be opened: {}", at.text(), std::strerror(code)), "another address (--listen HOST:PORT)"});
+  if (code == 0) out.push_back({Level::Good, check, fmt::format("{} is free", at.text()), ""});
+  else if (code == EADDRINUSE) out.push_back({Level::Bad, check, fmt::format("{} is taken by {}", at.text(), port_owner(at.port)), fmt::format("stop that, or listen at another port ({})", option)});
+  else if (code == EACCES) out.push_back({Level::Bad, check, fmt::format("{} may not be opened: {}", at.text(), std::strerror(code)), fmt::format("ports below 1024 are root's: choose a higher one ({})", option)});
+  else if (code == EADDRNOTAVAIL) out.push_back({Level::Bad, check, fmt::format("{} is not an address of this machine", at.host), fmt::format("listen at one that is, or at 0.0.0.0 ({}); brokerIP1 is what clients are told", option)});
+  else out.push_back({Level::Bad, check, fmt::format("{} cannot be opened: {}", at.text(), std::strerror(code)), fmt::format("another address ({})", option)});
 }
 
 void judge_status(const reply::Status& status, const std::string& store, Findings& out) {
@@ -148,7 +150,12 @@ void check_broker(const BrokerConfig& config, const std::string& owner, Findings
   Address at{config.listen_host, config.listen_port};
   if (!config.broker_ip.empty() && !is_own_address(config.broker_ip))
     out.push_back({Level::Notice, "address", fmt::format("brokerIP1 is {}, which is not an address of this machine", config.broker_ip), "right behind a NAT or a load balancer, wrong otherwise"});
-  if (owner.empty()) return check_port_is_free(at, out);
+  if (owner.empty()) {
+    check_port_is_free("port", at, "--listen HOST:PORT, listenPort", out);
+    if (const auto metrics = metrics_address(config); metrics && metrics->port != 0)
+      check_port_is_free("metrics port", *metrics, "--metrics HOST:PORT, metricsPromExporterPort", out);
+    return;
+  }
   if (at.host == "0.0.0.0" || at.host == "::") at.host = "127.0.0.1";
   if (at.port == 0) {
     out.push_back({Level::Notice, "port", fmt::format("{} holds the store; with listenPort=0 nobody can know its port", owner), "give --listen HOST:PORT with the port of its ready line"});

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <mutex>
 
+#include "cmd/fulmar/metrics_port.h"
 #include "cmd/fulmar/program.h"
 #include "cmd/fulmar/served_node.h"
 #include "cmd/fulmar/server_config.h"
@@ -67,6 +68,10 @@ std::string start_failure(const char* what, const net::Outcome& outcome) {
   return fmt::format("the {} cannot start: {}{}", what, outcome.error.detail.empty() ? outcome.error.text() : outcome.error.detail, is_port ? "; another address: --listen HOST:PORT (dev: --port, --namesrv-port). `fulmar doctor` says who has it" : "");
 }
 
+// For the ready lines.
+std::string metrics_json(const MetricsPort& metrics) { return metrics.is_open() ? fmt::format(",\"metricsPort\":{}", metrics.port()) : ""; }
+std::string metrics_words(const MetricsPort& metrics) { return metrics.is_open() ? ", metrics at " + metrics.url() : ""; }
+
 // Waits for the end and stops the nodes in order; 0 when all of them stopped cleanly.
 int stop_all(Ending& ending, std::vector<ServedNode*> nodes) {
   ending.wait();
@@ -86,11 +91,14 @@ int run_name_server(const ServeOptions& options) {
   if (const auto enough = net::check_descriptors_for_serving(); !enough) return complain(kFailed, enough.error().detail);
   Ending ending;
   ServedNode node("namesrv", NodeKind::NameServer, serialise(*config), level_of(options.log_level), "NameServerListening", "NameServerListening");
+  MetricsPort metrics(metrics_address(*config), 1);
+  if (!metrics.open()) return kFailed;
+  metrics.watch(node);
   node.set_on_end([&] { ending.end(false); });
   node.start();
   if (!node.wait_until_serving(kStartLimitMs)) return complain(kFailed, start_failure("name server", node.join()));
-  if (options.is_json) say("{{\"role\":\"namesrv\",\"port\":{}}}\n", node.port());
-  else say("name server ready on {}:{}\n", config->listen_host, node.port());
+  if (options.is_json) say("{{\"role\":\"namesrv\",\"port\":{}{}}}\n", node.port(), metrics_json(metrics));
+  else say("name server ready on {}:{}{}\n", config->listen_host, node.port(), metrics_words(metrics));
   excuse_output();
   return stop_all(ending, {&node});
 }
@@ -103,6 +111,9 @@ int run_broker(const ServeOptions& options) {
   if (!lock) return complain(kFailed, store_failure(config->store_path, lock.error()));
   Ending ending;
   ServedNode node("broker", NodeKind::Broker, serialise(*config), level_of(options.log_level), "BrokerListening", "BrokerServing");
+  MetricsPort metrics(metrics_address(*config), 1);
+  if (!metrics.open()) return kFailed;
+  metrics.watch(node);
   node.set_on_end([&] { ending.end(false); });
   node.start();
   while (!node.wait_until_serving(100)) {
@@ -110,8 +121,8 @@ int run_broker(const ServeOptions& options) {
     if (ending.is_over()) return stop_all(ending, {&node});
   }
   const char* durability = config->flush_disk_type == FlushDiskType::Sync ? "SYNC_FLUSH" : "ASYNC_FLUSH";
-  if (options.is_json) say("{{\"role\":\"broker\",\"port\":{},\"store\":{},\"flushDiskType\":\"{}\"}}\n", node.port(), json_text(config->store_path), durability);
-  else say("broker {} ready on {}:{}, store {}, {}\n", config->broker_name, config->listen_host, node.port(), config->store_path, durability);
+  if (options.is_json) say("{{\"role\":\"broker\",\"port\":{},\"store\":{},\"flushDiskType\":\"{}\"{}}}\n", node.port(), json_text(config->store_path), durability, metrics_json(metrics));
+  else say("broker {} ready on {}:{}, store {}, {}{}\n", config->broker_name, config->listen_host, node.port(), config->store_path, durability, metrics_words(metrics));
   excuse_output();
   return stop_all(ending, {&node});
 }
@@ -129,12 +140,17 @@ int run_dev(const DevOptions& options) {
   name_server_config.listen_host = "127.0.0.1";
   name_server_config.listen_port = options.name_server_port;
   ServedNode name_server("namesrv", NodeKind::NameServer, serialise(name_server_config), least, "NameServerListening", "NameServerListening");
+  std::optional<ServedNode> broker_place;   // made when the name server's port is known; outlives what watches it
+  MetricsPort metrics(metrics_address(*config), 2);
+  if (!metrics.open()) return kFailed;
+  metrics.watch(name_server);
   name_server.set_on_end([&] { ending.end(false); });
   name_server.start();
   if (!name_server.wait_until_serving(kStartLimitMs)) return complain(kFailed, start_failure("name server", name_server.join()));
 
   config->name_servers = {fmt::format("127.0.0.1:{}", name_server.port())};
-  ServedNode broker("broker", NodeKind::Broker, serialise(*config), least, "BrokerListening", "BrokerServing");
+  ServedNode& broker = broker_place.emplace("broker", NodeKind::Broker, serialise(*config), least, "BrokerListening", "BrokerServing");
+  metrics.watch(broker);
   broker.set_on_end([&] { ending.end(false); });
   broker.start();
   while (!broker.wait_until_serving(100)) {
@@ -143,12 +159,12 @@ int run_dev(const DevOptions& options) {
   }
   const bool is_sync = config->flush_disk_type == FlushDiskType::Sync;
   if (options.is_json) {
-    say("{{\"role\":\"dev\",\"namesrvPort\":{},\"port\":{},\"dir\":{},\"flushDiskType\":\"{}\"}}\n", name_server.port(), broker.port(), json_text(dev_directory(options)),
-               is_sync ? "SYNC_FLUSH" : "ASYNC_FLUSH");
+    say("{{\"role\":\"dev\",\"namesrvPort\":{},\"port\":{},\"dir\":{},\"flushDiskType\":\"{}\"{}}}\n", name_server.port(), broker.port(), json_text(dev_directory(options)),
+               is_sync ? "SYNC_FLUSH" : "ASYNC_FLUSH", metrics_json(metrics));
   } else {
-    say("fulmar dev is ready\n  name server  127.0.0.1:{}\n  broker       127.0.0.1:{}\n  store        {}\n  durability   {}\n\nNext, in another terminal:  fulmar try{}\n", name_server.port(),
+    say("fulmar dev is ready\n  name server  127.0.0.1:{}\n  broker       127.0.0.1:{}\n  store        {}\n  durability   {}\n{}\nNext, in another terminal:  fulmar try{}\n", name_server.port(),
                broker.port(), config->store_path, is_sync ? "SYNC_FLUSH: an acknowledged message survives kill -9 and a power cut" : "ASYNC_FLUSH: an acknowledged message survives kill -9",
-               name_server.port() == 9876 ? "" : fmt::format(" -n 127.0.0.1:{}", name_server.port()));
+               metrics.is_open() ? fmt::format("  metrics      {}\n", metrics.url()) : "", name_server.port() == 9876 ? "" : fmt::format(" -n 127.0.0.1:{}", name_server.port()));
   }
   excuse_output();
   return stop_all(ending, {&broker, &name_server});
@@ -185,6 +201,7 @@ void add_dev(CLI::App& app, Run& run) {
   verb->add_option("--dir", options->dir, "where to keep everything (default: the user's data directory)");
   verb->add_option("--port", options->port, "broker port; 0 takes a free one");
   verb->add_option("--namesrv-port", options->name_server_port, "name server port; 0 takes a free one");
+  add_metrics_option(verb, options->metrics);
   verb->add_option("--set", options->sets, "broker key=value; may be repeated");
   verb->add_option("--log", options->log_level, "least level of the log on stderr")->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   verb->add_flag("--json", options->is_json, "print the ready line as JSON");

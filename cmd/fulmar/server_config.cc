@@ -13,7 +13,8 @@ namespace fulmar::cmd {
 namespace {
 
 constexpr std::string_view kDevDefaults =
-    "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\ncleanFileForciblyEnable=false\n";
+    "autoCreateTopicEnable=true\nlistenHost=127.0.0.1\nbrokerName=dev\ndiskFreeBytesMin=536870912\ndiskSpaceWarningLevelRatio=99\ncleanFileForciblyEnable=false\n"
+    "metricsExporterType=PROM\nmetricsPromExporterPort=0\n";
 
 template <class Config>
 using Parse = Result<Config> (*)(std::string_view, std::vector<ConfigNote>*);
@@ -83,14 +84,14 @@ bool is_whole(const Config& config, Parse<Config> parse) {
   return false;
 }
 
-bool apply_listen(const std::string& listen, std::string& host, uint16_t& port) {
+bool apply_listen(const std::string& listen, std::string& host, uint16_t& port, const char* option = "--listen") {
   if (listen.empty()) return true;
   const size_t colon = listen.rfind(':');
   const std::string digits = colon == std::string::npos ? listen : listen.substr(colon + 1);
   char* end = nullptr;
   const unsigned long value = std::strtoul(digits.c_str(), &end, 10);
   if (digits.empty() || *end != 0 || value > 65535) {
-    complain(kUsage, fmt::format("--listen {}: want HOST:PORT with a port of 0 to 65535", listen));
+    complain(kUsage, fmt::format("{} {}: want HOST:PORT with a port of 0 to 65535", option, listen));
     return false;
   }
   if (colon != std::string::npos) {
@@ -101,23 +102,35 @@ bool apply_listen(const std::string& listen, std::string& host, uint16_t& port) 
   return true;
 }
 
+template <class Config>
+bool apply_metrics(const std::string& metrics, Config& config) {
+  if (metrics.empty()) return true;
+  config.metrics_exporter = metrics == "off" ? MetricsExporter::Disabled : MetricsExporter::Prometheus;
+  return metrics == "off" || apply_listen(metrics, config.metrics_host, config.metrics_port, "--metrics");
+}
+
 }  // namespace
+
+void add_metrics_option(CLI::App* verb, std::string& metrics) {
+  verb->add_option("--metrics", metrics, "HOST:PORT of /metrics, /healthz and /readyz; port 0 takes a free one; off: none");
+}
 
 void add_serve_options(CLI::App* verb, ServeOptions& options) {
   verb->add_option("-c,--config", options.config_file, "properties file (RocketMQ's keys)");
   verb->add_option("--listen", options.listen, "HOST:PORT to listen on; port 0 takes a free one");
+  add_metrics_option(verb, options.metrics);
   verb->add_option("--set", options.sets, "key=value, over the file; may be repeated");
 }
 
 std::optional<NameServerConfig> read_name_server_config(const ServeOptions& options) {
   auto config = read<NameServerConfig>("", options.config_file, options.sets, &parse_name_server_config);
-  if (!config || !apply_listen(options.listen, config->listen_host, config->listen_port)) return {};
+  if (!config || !apply_listen(options.listen, config->listen_host, config->listen_port) || !apply_metrics(options.metrics, *config)) return {};
   return is_whole<NameServerConfig>(*config, &parse_name_server_config) ? config : std::nullopt;
 }
 
 std::optional<BrokerConfig> read_broker_config(const ServeOptions& options) {
   auto config = read<BrokerConfig>("", options.config_file, options.sets, &parse_broker_config);
-  if (!config || !apply_listen(options.listen, config->listen_host, config->listen_port)) return {};
+  if (!config || !apply_listen(options.listen, config->listen_host, config->listen_port) || !apply_metrics(options.metrics, *config)) return {};
   if (!options.store.empty()) config->store_path = options.store;
   if (!options.name_servers.empty()) {
     config->name_servers.clear();
@@ -140,6 +153,7 @@ std::optional<BrokerConfig> read_dev_config(const DevOptions& options) {
   if (!config) return {};
   config->store_path = dev_directory(options) + "/broker";
   config->listen_port = options.port;
+  if (!apply_metrics(options.metrics, *config)) return {};
   return is_whole<BrokerConfig>(*config, &parse_broker_config) ? config : std::nullopt;
 }
 

@@ -18,7 +18,7 @@ namespace {
 // One row of the table: where a value lives and what it may be. `least` and `most` bound the number, the bytes of a text or the items
 // of a list; `multiple` is for file sizes that hold whole pages or entries.
 template <class C>
-using Member = std::variant<std::string C::*, std::vector<std::string> C::*, bool C::*, FlushDiskType C::*, CompressionType C::*, HourSet C::*, uint16_t C::*, int32_t C::*,
+using Member = std::variant<std::string C::*, std::vector<std::string> C::*, bool C::*, FlushDiskType C::*, CompressionType C::*, HourSet C::*, MetricsExporter C::*, uint16_t C::*, int32_t C::*,
                             uint32_t C::*, int64_t C::*, uint64_t C::*>;
 template <class C>
 struct Field {
@@ -69,12 +69,18 @@ constexpr Field<BrokerConfig> kBrokerFields[] = {
   {"retainBytesMax", &BrokerConfig::retain_bytes_max, "bytes of commit log kept at most, whole files; 0: no bound", 0, std::numeric_limits<int64_t>::max()},
   {"neverDeleteUnread", &BrokerConfig::is_unread_kept, "keep whatever a group that has committed offsets has not consumed yet, even when the disk fills"},
   {"registerNameServerPeriod", &BrokerConfig::register_interval_ms, "ms between registrations; keep it well below the name server's brokerExpiry", 10, kDayMs},
+  {"metricsExporterType", &BrokerConfig::metrics_exporter, "PROM: /metrics, /healthz and /readyz on a port of their own; DISABLE: no such port"},
+  {"metricsPromExporterHost", &BrokerConfig::metrics_host, "the address of that port; empty: listenHost", 0, 255},
+  {"metricsPromExporterPort", &BrokerConfig::metrics_port, "that port; 0: a free one", 0, 65535},
   {"prepareAheadBytesMax", &BrokerConfig::prepare_ahead_bytes_max, "bytes of commit log allocated and zeroed ahead of the writer", 64 * kKiB, 2 * kGiB},
 };
 constexpr Field<NameServerConfig> kNameServerFields[] = {
   {"listenHost", &NameServerConfig::listen_host, "the address to listen at", 1, 255, 1, "bindAddress"},
   {"listenPort", &NameServerConfig::listen_port, "the port to listen at; 0: a free one", 0, 65535},
   {"brokerExpiry", &NameServerConfig::broker_expiry_ms, "ms of silence after which a broker is forgotten", 10, kDayMs},
+  {"metricsExporterType", &NameServerConfig::metrics_exporter, "PROM: /metrics, /healthz and /readyz on a port of their own; DISABLE: no such port"},
+  {"metricsPromExporterHost", &NameServerConfig::metrics_host, "the address of that port; empty: listenHost", 0, 255},
+  {"metricsPromExporterPort", &NameServerConfig::metrics_port, "that port; 0: a free one", 0, 65535},
 };
 constexpr Field<ClientConfig> kClientFields[] = {
   {"namesrvAddr", &ClientConfig::name_servers, "name servers as host:port, separated by ';'", 0, 64},
@@ -185,6 +191,12 @@ Result<void> parse_into(FlushDiskType& out, std::string_view text, Bounds) {
   else return bad(fmt::format("'{}' is neither SYNC_FLUSH nor ASYNC_FLUSH", text));
   return {};
 }
+Result<void> parse_into(MetricsExporter& out, std::string_view text, Bounds) {
+  if (text == "PROM") out = MetricsExporter::Prometheus;
+  else if (text == "DISABLE") out = MetricsExporter::Disabled;
+  else return bad(fmt::format("'{}' is neither DISABLE nor PROM; what asks for OTLP or log files is served by whoever scrapes PROM", text));
+  return {};
+}
 Result<void> parse_into(CompressionType& out, std::string_view text, Bounds) {
   if (text == "ZLIB") out = CompressionType::Zlib;
   else if (text == "LZ4") out = CompressionType::Lz4;
@@ -220,6 +232,7 @@ std::string text_of(const std::vector<std::string>& items) {
 }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(FlushDiskType value) { return value == FlushDiskType::Sync ? "SYNC_FLUSH" : "ASYNC_FLUSH"; }
+std::string text_of(MetricsExporter value) { return value == MetricsExporter::Prometheus ? "PROM" : "DISABLE"; }
 std::string text_of(CompressionType value) { return value == CompressionType::Zlib ? "ZLIB" : value == CompressionType::Lz4 ? "LZ4" : "ZSTD"; }
 std::string text_of(HourSet hours) {
   std::string out;

@@ -16,6 +16,7 @@ namespace fulmar {
 
 enum class FlushDiskType : uint8_t { Sync, Async };  // SYNC_FLUSH (our default), ASYNC_FLUSH
 enum class CompressionType : uint8_t { Zlib, Lz4, Zstd };
+enum class MetricsExporter : uint8_t { Disabled, Prometheus };
 struct HourSet {                                     // hours of the day, as text "04" or "04;16"
   uint32_t mask = 0;                                 // bit n: the hour from n o'clock on
   bool has(uint32_t hour) const { return (mask >> hour & 1u) != 0; }
@@ -57,6 +58,9 @@ struct BrokerConfig {
   bool is_unread_kept = false;                        // neverDeleteUnread (ours): what a known group has not consumed is never deleted
   int64_t register_interval_ms = 1000;                // registerNameServerPeriod for native name servers
   uint64_t prepare_ahead_bytes_max = 64ull << 20;     // prepareAheadBytesMax (ours), decision 1
+  MetricsExporter metrics_exporter = MetricsExporter::Disabled;   // metricsExporterType: DISABLE, PROM; `dev` serves at a free port
+  std::string metrics_host;                           // metricsPromExporterHost; empty: listenHost
+  uint16_t metrics_port = 5557;                       // metricsPromExporterPort; 0: a free one
   friend bool operator==(const BrokerConfig&, const BrokerConfig&) = default;
 };
 
@@ -64,6 +68,9 @@ struct NameServerConfig {
   std::string listen_host = "0.0.0.0";                // listenHost
   uint16_t listen_port = 9876;                        // listenPort
   int64_t broker_expiry_ms = 10'000;                  // brokerExpiry (ours; native registrations)
+  MetricsExporter metrics_exporter = MetricsExporter::Disabled;   // as a broker's
+  std::string metrics_host;
+  uint16_t metrics_port = 5558;
   friend bool operator==(const NameServerConfig&, const NameServerConfig&) = default;
 };
 

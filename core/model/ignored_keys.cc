@@ -105,7 +105,7 @@ constexpr IgnoredKeys kBrokerKeys[] = {
    "isInBrokerContainer brokerIP2",
    "", "a broker registers at each address of namesrvAddr, whole tables at a change and heartbeats between"},
   {"clusterTopicEnable brokerTopicEnable traceTopicEnable msgTraceTopicName storeReplyMessageEnable enableMixedMessageType autoDeleteUnusedStats "
-   "messageStorePlugIn metricsExporterType metricsPromExporterHost metricsPromExporterPort metricsGrpcExporterTarget rocketmqHome traceOn "
+   "messageStorePlugIn metricsGrpcExporterTarget rocketmqHome traceOn "
    "enableTopicTraceOn accountStatsEnable regionId configBlackList allowUseMemoryMappedFile validateSystemTopicWhenUpdateTopic",
    "", "this has no counterpart here"},
 };

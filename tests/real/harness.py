@@ -91,7 +91,7 @@ class Server:
         where = ['--dir', self.directory, '--port', '0', '--namesrv-port', '0'] if verb == 'dev' else ['--store', self.directory, '--listen', '127.0.0.1:0', '--set', 'autoCreateTopicEnable=true']
         self.store = os.path.join(self.directory, 'broker') if verb == 'dev' else self.directory
         self.log = open(os.path.join(WORK, f'server{Server.serial}.err'), 'w+b')
-        self.port = self.namesrv = None
+        self.port = self.namesrv = self.metrics = None
         self.process = subprocess.Popen([*(command or [FULMAR]), verb, *where, '--json', *SMALL, *arguments], stdin=options.pop('stdin', subprocess.DEVNULL),
                                         stdout=options.pop('stdout', subprocess.PIPE), stderr=options.pop('stderr', self.log), **options)
         Server.everyone.append(self.process)
@@ -115,7 +115,7 @@ class Server:
                 pass
             raise Failure(f'not ready, status {self.process.poll()}: {self.said()[-500:]}')
         told = json.loads(line)
-        self.port, self.namesrv = told['port'], told.get('namesrvPort')
+        self.port, self.namesrv, self.metrics = told['port'], told.get('namesrvPort'), told.get('metricsPort')
         return self
 
     def refused(self, status, *words, seconds=5):

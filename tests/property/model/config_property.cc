@@ -50,13 +50,17 @@ RC_GTEST_PROP(Config, BrokersComeBack, ()) {
   c.disk_free_bytes_min = in<uint64_t>(0, INT64_MAX - 1);
   c.register_interval_ms = in<int64_t>(10, 86'400'000);
   c.prepare_ahead_bytes_max = in<uint64_t>(65536, 2ull << 30);
+  c.metrics_exporter = *rc::gen::element(MetricsExporter::Disabled, MetricsExporter::Prometheus);
+  c.metrics_host = *rc::gen::element<std::string>("", "10.0.0.1", "::1");
+  c.metrics_port = in<uint16_t>(0, 65534);
   const auto back = parse_broker_config(serialise(c), nullptr);
   RC_LOG() << serialise(c) << (back ? "" : back.error().text());
   RC_ASSERT(back.has_value());
   RC_ASSERT(*back == c);
 }
 RC_GTEST_PROP(Config, NameServersAndClientsComeBack, ()) {
-  const NameServerConfig n{a_name(), in<uint16_t>(0, 65534), in<int64_t>(10, 86'400'000)};
+  const NameServerConfig n{a_name(), in<uint16_t>(0, 65534), in<int64_t>(10, 86'400'000), *rc::gen::element(MetricsExporter::Disabled, MetricsExporter::Prometheus),
+                           *rc::gen::element<std::string>("", "10.0.0.1", "::1"), in<uint16_t>(0, 65534)};
   const ClientConfig c{servers(), a_name(), in<int64_t>(1, 86'400'000), in<int32_t>(0, 1000), in<int64_t>(10, 86'400'000), in<uint32_t>(1, 128u << 20),
                        in<int64_t>(0, 86'400'000), *rc::gen::arbitrary<bool>(), in<uint32_t>(0, 1u << 30), in<int32_t>(1, 9),
                        *rc::gen::element(CompressionType::Zlib, CompressionType::Lz4, CompressionType::Zstd)};

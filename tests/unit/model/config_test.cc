@@ -176,7 +176,21 @@ TEST(Config, WritesWhatItReads) {
   config.name_servers = {"a:1", "b:2"};
   config.is_index_enabled = false;
   EXPECT_EQ(*parse_broker_config(serialise(config), nullptr), config);
-  EXPECT_EQ(serialise(NameServerConfig{}), "listenHost=0.0.0.0\nlistenPort=9876\nbrokerExpiry=10000\n");
+  EXPECT_EQ(serialise(NameServerConfig{}), "listenHost=0.0.0.0\nlistenPort=9876\nbrokerExpiry=10000\nmetricsExporterType=DISABLE\nmetricsPromExporterHost=\nmetricsPromExporterPort=5558\n");
+}
+
+TEST(Config, MetricsAreOffUntilRocketMQsKeysAskForThem) {
+  EXPECT_EQ(parse_broker_config("", nullptr)->metrics_exporter, MetricsExporter::Disabled);
+  const auto broker = parse_broker_config("metricsExporterType=PROM\nmetricsPromExporterHost=10.0.0.1\n", nullptr);
+  ASSERT_TRUE(broker.has_value());
+  EXPECT_EQ(broker->metrics_exporter, MetricsExporter::Prometheus);
+  EXPECT_EQ(broker->metrics_host, "10.0.0.1");
+  EXPECT_EQ(broker->metrics_port, 5557);
+  EXPECT_EQ(parse_broker_config(serialise(*broker), nullptr).value(), *broker);
+  EXPECT_EQ(parse_name_server_config("metricsExporterType=PROM\n", nullptr)->metrics_port, 5558);
+  const auto other = parse_broker_config("metricsExporterType=LOG\n", nullptr);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_NE(other.error().detail.find("neither DISABLE nor PROM"), std::string::npos) << other.error().detail;
 }
 
 }  // namespace
