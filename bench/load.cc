@@ -106,7 +106,10 @@ class Load {
     for (auto& c : connections_) fill(*c);
     measure(options_.warm, nullptr);
     if (options_.count != 0) {
-      while (answered_ < options_.count) turn();
+      while (answered_ < options_.count) {
+        turn();
+        now_ = clock_ns(CLOCK_MONOTONIC);   // a pause ends also when nothing comes in
+      }
       std::printf("stored %llu, refused %llu\n", static_cast<unsigned long long>(answered_), static_cast<unsigned long long>(refused_));
       return;
     }
