@@ -60,6 +60,13 @@ int zero_exactly(int fd, Range range) {
   return 0;
 }
 
+// fdatasync of the pages of `range`, through any mapping of the file; 0 or errno is set. What is dirty elsewhere stays dirty: a log's place
+// ahead of its writer would else be written, and faulted in, twice.
+int sync_range(uint8_t* mapping, uint64_t size, Range range) {
+  const uint64_t begin = page_down(range.begin), end = std::min(page_up(range.end), page_up(size));
+  return uninterrupted([&] { return ::msync(mapping + begin, end - begin, MS_SYNC); });
+}
+
 Result<void> set_length_durably(int fd, const std::string& path, uint64_t size_bytes) {
   if (uninterrupted([&] { return ::ftruncate(fd, static_cast<off_t>(size_bytes)); }) != 0)
     return file_error(errno, "set the length of " + path);
@@ -102,6 +109,9 @@ Descriptor::~Descriptor() {
 
 OpenFile::~OpenFile() {
   if (base != nullptr) ::munmap(base, size);
+  for (uint8_t* view : flush_views) {
+    if (view != nullptr) ::munmap(view, size);
+  }
 }
 
 std::string parent_of(const std::string& path) {
@@ -167,9 +177,12 @@ Result<std::unique_ptr<OpenFile>> map_opened(const std::string& path, uint64_t s
   FULMAR_TRY(file->size, length_of(file->descriptor.get(), path, size_bytes));
   if (file->is_writable) {
     const std::string itself = fmt::format("/proc/self/fd/{}", file->descriptor.get());
-    for (Descriptor& flush : file->flush_descriptors) {
-      flush = open_file(itself, O_RDWR);
-      if (!flush.is_open()) return file_error(errno, "open again " + path);
+    for (uint8_t*& view : file->flush_views) {
+      const Descriptor again = open_file(itself, O_RDWR);   // the mapping keeps its description
+      if (!again.is_open()) return file_error(errno, "open again " + path);
+      void* at = ::mmap(nullptr, file->size, PROT_NONE, MAP_SHARED, again.get(), 0);
+      if (at == MAP_FAILED) return file_error(errno, "map again " + path);
+      view = static_cast<uint8_t*>(at);
     }
   }
   void* base = ::mmap(nullptr, file->size, PROT_READ | (file->is_writable ? PROT_WRITE : 0), MAP_SHARED, file->descriptor.get(), 0);
@@ -202,18 +215,18 @@ Result<void> prepare_range(OpenFile& file, Range range, Zeros zeros) {
   const auto reserve = [&] { return ::fallocate(fd, 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.size())); };
   if (uninterrupted(reserve) != 0) return file_error(errno, fmt::format("reserve bytes [{}, {})", range.begin, range.end));
   if (const int failed = zero_exactly(fd, range); failed != 0) return file_error(failed, fmt::format("zero bytes [{}, {})", range.begin, range.end));
+  // Before the pages are populated: what the sync cleans it protects again, page by page, and each first store would fault on the loop.
+  if (zeros == Zeros::Durable && sync_range(file.base, file.size, range) != 0) {
+    const int code = errno;
+    file.has_flush_failed = true;  // stores of the node may have been among what was lost
+    return file_error(code, "clean the prepared bytes");
+  }
   const int failed = populate(file.base, page_down(range.begin), std::min(page_up(range.end), page_up(file.size)), kPopulateWrite);
   if (failed != 0) {
     // A page that cannot be made is told as a bad address: mostly because the file system has no block for it.
     struct statvfs space {};
     const bool is_full = failed == EFAULT && ::fstatvfs(fd, &space) == 0 && space.f_bavail * space.f_frsize < range.size() + (uint64_t{1} << 20);
     return file_error(is_full ? ENOSPC : failed == EFAULT ? EIO : failed, fmt::format("populate bytes [{}, {})", range.begin, range.end));
-  }
-  if (zeros == Zeros::Soon) return {};   // the next flush of the file takes them along
-  if (::fdatasync(fd) != 0) {
-    const int code = errno;
-    file.has_flush_failed = true;  // stores of the node may have been among what was lost
-    return file_error(code, "clean the prepared bytes");
   }
   return {};
 }
@@ -232,9 +245,9 @@ void cool_range(const OpenFile& file, Range range) {
   if (begin < end) ::madvise(file.base + begin, end - begin, MADV_DONTNEED);
 }
 
-Result<void> flush_file(OpenFile& file, size_t worker) {
+Result<void> flush_range(OpenFile& file, Range range, size_t worker) {
   if (!file.has_flush_failed) {
-    if (::fdatasync(file.flush_descriptors[worker].get()) == 0 && !file.has_flush_failed) return {};
+    if (sync_range(file.flush_views[worker], file.size, range) == 0 && !file.has_flush_failed) return {};
     const int code = errno;
     if (!file.has_flush_failed.exchange(true)) return Error(Errc::FlushFailed, file_error(code, "flush").detail);
   }

@@ -37,10 +37,11 @@ class Descriptor {
 struct OpenFile {
   std::string path;  // loop thread only
   Descriptor descriptor;
-  // One open file description per flush in flight, as old as the mapping: the kernel reports a lost page once per description, and only
-  // to descriptions that were open when it was lost.
-  Descriptor flush_descriptors[kFlushWorkers];
   uint8_t* base = nullptr;
+  // A flush is an msync: the one call that syncs a range and leaves what else is dirty alone. One mapping (that nobody can touch) of an open
+  // file description of its own per flush in flight, as old as `base`: the kernel reports a lost page once per description, and only to
+  // descriptions that were open when it was lost.
+  uint8_t* flush_views[kFlushWorkers] = {};
   uint64_t size = 0;
   bool is_writable = false;
   std::atomic<bool> has_flush_failed{false};
@@ -72,7 +73,7 @@ Result<std::unique_ptr<OpenFile>> map_file(const std::string& path, uint64_t siz
 Result<void> prepare_range(OpenFile& file, Range range, Zeros zeros = Zeros::Durable);
 Result<void> warm_range(const OpenFile& file, Range range);
 void cool_range(const OpenFile& file, Range range);
-Result<void> flush_file(OpenFile& file, size_t worker);
+Result<void> flush_range(OpenFile& file, Range range, size_t worker);
 Result<std::vector<uint8_t>> read_file(const std::string& path, uint64_t bytes_max);
 Result<void> replace_file(const std::string& path, Bytes contents, DurableDirectories& directories);
 // `has_moved` tells whether the new name stands, also when what follows fails.

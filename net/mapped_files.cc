@@ -149,7 +149,7 @@ void MappedFiles::carry_out(request::Prepare& r) {
 
 void MappedFiles::carry_out(request::Flush& r) {
   CHECK(at(r.file).is_writable, "file {}", r.file);
-  start_on_file(flush_, r.ticket, r.file, [](OpenFile& f, size_t worker) { return flush_file(f, worker); });
+  start_on_file(flush_, r.ticket, r.file, [range = r.range](OpenFile& f, size_t worker) { return flush_range(f, range, worker); });
 }
 
 void MappedFiles::carry_out(request::Warm& r) {

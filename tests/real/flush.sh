@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Under a shim that records and can fail fdatasync: no SYNC_FLUSH acknowledgement leaves before an fdatasync of the commit log that began
+# Under a shim that records and can fail flushes: no SYNC_FLUSH acknowledgement leaves before a flush of the commit log that began
 # after its message had arrived has returned; and after one that failed no further acknowledgement leaves.
 #   tests/real/flush.sh             the test
 #   tests/real/flush.sh --self-test the same checks against an ASYNC_FLUSH broker: they must find early acknowledgements
@@ -44,9 +44,9 @@ if [ "${1:-}" = --self-test ]; then
   echo "self-test: the check finds early acknowledgements"
   exit 0
 fi
-check_order || fail "an acknowledgement left before the fdatasync that covers it"
+check_order || fail "an acknowledgement left before the flush that covers it"
 
-# Many at a time, and the 40th fdatasync fails: the broker ends with a sentence, and nothing is acknowledged after it.
+# Many at a time, and the 40th flush fails: the broker ends with a sentence, and nothing is acknowledged after it.
 start_broker failing 40
 : >"$work/acks"
 seq -f "line %g" 20000 >"$work/lines"
@@ -57,11 +57,11 @@ wait "$broker" || status=$?
 grep -q 'flush of log bytes' "$work/server.log" || { tail -n 5 "$work/server.log" >&2; fail "no sentence about the failed flush"; }
 late=$(awk -v namesrv="$namesrv" '$1 == "F" { failed = 1 } $1 == "W" && failed && $3 != namesrv { late++ } END { print late + 0 }' "$work/shim.log")
 acked=$(wc -l <"$work/acks")
-[ "$acked" -gt 0 ] && [ "$acked" -lt 20000 ] || fail "$acked messages were acknowledged around a failed fdatasync"
-[ "$late" -eq 0 ] || fail "$late writes to clients after the failed fdatasync"
+[ "$acked" -gt 0 ] && [ "$acked" -lt 20000 ] || fail "$acked messages were acknowledged around a failed flush"
+[ "$late" -eq 0 ] || fail "$late writes to clients after the failed flush"
 # The next start stores again what the failed flush may have dropped, and everything acknowledged is there.
 start_broker failing 0
 "$fulmar" consume flush -n "127.0.0.1:$namesrv" -g reader --format id --idle-ms 1000 >"$work/received" || fail "consume"
 lost=$(comm -23 <(cut -d' ' -f1 "$work/acks" | sort -u) <(sort -u "$work/received") | wc -l)
 [ "$lost" -eq 0 ] || fail "$lost acknowledged messages are lost"
-echo "300 answers after their fdatasync; $acked acknowledged before the failed one, 0 after it, lost 0"
+echo "300 answers after their flush; $acked acknowledged before the failed one, 0 after it, lost 0"

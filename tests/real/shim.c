@@ -1,8 +1,9 @@
-// Preloaded into a broker: writes a line for every socket read and write and every fdatasync to $SHIM_LOG, in the order in which they
-// begin and end, and can let the $SHIM_FAIL_AT-th fdatasync of a commit-log file fail without syncing anything.
+// Preloaded into a broker: writes a line for every socket read and write and every flush of a commit-log file to $SHIM_LOG, in the order in which they
+// begin and end, and can let the $SHIM_FAIL_AT-th flush fail without syncing anything.
 //   R fd port       bytes were read from a peer at that port
 //   W fd port       bytes were written to it
-//   B n / E n / F n fdatasync number n of a commit-log file began / ended well / failed
+//   B n / E n / F n flush number n began / ended well / failed
+// A flush is an msync of a mapping that nobody can touch (net/file_work.h); preparing syncs through the mapping that is written.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -41,19 +42,25 @@ static int peer_port(int fd) {
   return 0;
 }
 
-static int is_commit_log(int fd) {
-  char link[64], path[4096];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  ssize_t n = readlink(link, path, sizeof path - 1);
-  if (n <= 0) return 0;
-  path[n] = 0;
-  return strstr(path, "/commitlog/") != NULL;
+static int is_flush_of_commit_log(const void* address) {
+  FILE* maps = fopen("/proc/self/maps", "re");
+  char line[4400];
+  int found = 0;
+  while (maps && fgets(line, sizeof line, maps)) {
+    unsigned long begin, end;
+    char rights[8];
+    if (sscanf(line, "%lx-%lx %7s", &begin, &end, rights) != 3 || (unsigned long)address < begin || (unsigned long)address >= end) continue;
+    found = strcmp(rights, "---s") == 0 && strstr(line, "/commitlog/") != NULL;
+    break;
+  }
+  if (maps) fclose(maps);
+  return found;
 }
 
-int fdatasync(int fd) {
-  static int (*real)(int);
-  if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
-  if (!is_commit_log(fd)) return real(fd);
+int msync(void* address, size_t bytes, int flags) {
+  static int (*real)(void*, size_t, int);
+  if (!real) real = (int (*)(void*, size_t, int))dlsym(RTLD_NEXT, "msync");
+  if (!is_flush_of_commit_log(address)) return real(address, bytes, flags);
   int n = atomic_fetch_add(&next_sync, 1);
   const char* fail_at = getenv("SHIM_FAIL_AT");
   say("B %d\n", n);
@@ -62,7 +69,7 @@ int fdatasync(int fd) {
     errno = EIO;
     return -1;
   }
-  int result = real(fd);
+  int result = real(address, bytes, flags);
   int saved = errno;
   say(result == 0 ? "E %d\n" : "F %d\n", n);
   errno = saved;

@@ -1,12 +1,14 @@
 #include "net/file_work.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "net/errno.h"
 #include "tests/unit/net/temporary_directory.h"
@@ -99,21 +101,19 @@ TEST(FileWork, CoolForgetsNothing) {
   EXPECT_TRUE(is_filled(*file, {0, file->size}, 0xCD));
 }
 
-// A pipe cannot be synced, so it stands for a disk that cannot.
+// What is not mapped cannot be synced, so it stands for a disk that cannot.
 TEST(FileWork, AFailedFlushIsFinalForItsFile) {
   const TemporaryDirectory directory;
   const auto file = new_file(directory, 4 * kPage);
   ASSERT_TRUE(prepare_range(*file, {0, file->size}));
-  EXPECT_TRUE(flush_file(*file, 0));
-  EXPECT_TRUE(flush_file(*file, 1));
-  int ends[2];
-  ASSERT_EQ(::pipe(ends), 0);
-  const Descriptor other_end(ends[1]);
-  file->flush_descriptors[1] = Descriptor(ends[0]);
-  const Result<void> failed = flush_file(*file, 1);
+  const Range all{0, file->size};
+  EXPECT_TRUE(flush_range(*file, all, 0));
+  EXPECT_TRUE(flush_range(*file, all, 1));
+  ASSERT_EQ(::munmap(std::exchange(file->flush_views[1], nullptr), file->size), 0);
+  const Result<void> failed = flush_range(*file, all, 1);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.code(), Errc::FlushFailed);
-  const Result<void> later = flush_file(*file, 0);  // this descriptor would succeed, and lie
+  const Result<void> later = flush_range(*file, all, 0);  // this view would succeed, and lie
   ASSERT_FALSE(later);
   EXPECT_EQ(later.code(), Errc::FlushFailed);
 }
@@ -126,7 +126,7 @@ TEST(FileWork, APrepareThatReservesNothingSpoilsNoFlush) {
   const Descriptor other_end(ends[1]);
   file->descriptor = Descriptor(ends[0]);
   EXPECT_FALSE(prepare_range(*file, {0, kPage}));  // a pipe has no blocks to reserve either
-  EXPECT_TRUE(flush_file(*file, 0));               // nothing was stored, nothing lost
+  EXPECT_TRUE(flush_range(*file, {0, kPage}, 0));  // nothing was stored, nothing lost
 }
 
 TEST(FileWork, LargeFilesAreRemovedWholly) {
