@@ -47,6 +47,7 @@ struct OpenFile {
   std::atomic<bool> has_flush_failed{false};
   uint32_t pins = 0;         // loop thread only: tickets out that name this file
   bool is_leaving = false;   // loop thread only: unmap was asked
+  uint64_t flush_end = 0;    // loop thread only: where the range of the last flush ended
   ~OpenFile();               // unmaps
 };
 
@@ -73,7 +74,8 @@ Result<std::unique_ptr<OpenFile>> map_file(const std::string& path, uint64_t siz
 Result<void> prepare_range(OpenFile& file, Range range, Zeros zeros = Zeros::Durable);
 Result<void> warm_range(const OpenFile& file, Range range);
 void cool_range(const OpenFile& file, Range range);
-Result<void> flush_range(OpenFile& file, Range range, size_t worker);
+// is_appended: the range goes on where the last flush ended, and what lies below its end will not be stored to soon.
+Result<void> flush_range(OpenFile& file, Range range, size_t worker, bool is_appended = false);
 Result<std::vector<uint8_t>> read_file(const std::string& path, uint64_t bytes_max);
 Result<void> replace_file(const std::string& path, Bytes contents, DurableDirectories& directories);
 // `has_moved` tells whether the new name stands, also when what follows fails.

@@ -148,8 +148,10 @@ void MappedFiles::carry_out(request::Prepare& r) {
 }
 
 void MappedFiles::carry_out(request::Flush& r) {
-  CHECK(at(r.file).is_writable, "file {}", r.file);
-  start_on_file(flush_, r.ticket, r.file, [range = r.range](OpenFile& f, size_t worker) { return flush_range(f, range, worker); });
+  OpenFile& file = at(r.file);
+  CHECK(file.is_writable, "file {}", r.file);
+  const bool is_appended = r.range.begin == std::exchange(file.flush_end, r.range.end);
+  start_on_file(flush_, r.ticket, r.file, [range = r.range, is_appended](OpenFile& f, size_t worker) { return flush_range(f, range, worker, is_appended); });
 }
 
 void MappedFiles::carry_out(request::Warm& r) {
