@@ -79,9 +79,7 @@ void FileSequence::begin_writing(uint64_t end) {
   rate_end_ = end;
 }
 
-std::optional<size_t> FileSequence::find(uint64_t offset) const {
-  // Whoever asks mostly asks again for the same file: the writer's.
-  if (last_found_ < files_.size() && offset >= files_[last_found_].start && offset < files_[last_found_].end()) return last_found_;
+std::optional<size_t> FileSequence::search(uint64_t offset) const {
   const auto after = std::upper_bound(files_.begin(), files_.end(), offset, [](uint64_t o, const File& f) { return o < f.start; });
   if (after == files_.begin()) return std::nullopt;
   const size_t index = static_cast<size_t>(after - files_.begin()) - 1;

@@ -68,7 +68,11 @@ class FileSequence {
 
   // --- reading ------------------------------------------------------------------------------------------------------------------------
   // Index of the file that holds `offset`; nothing when outside.
-  std::optional<size_t> find(uint64_t offset) const;
+  std::optional<size_t> find(uint64_t offset) const {
+    // Whoever asks mostly asks again for the same file, the writer's, several times a message.
+    const bool is_again = last_found_ < files_.size() && offset - files_[last_found_].start < files_[last_found_].size;   // a start behind it wraps
+    return is_again ? std::optional(last_found_) : search(offset);
+  }
   const std::vector<File>& files() const { return files_; }
   const File& file(size_t index) const { return files_[index]; }
   std::string path(size_t index) const;
@@ -98,6 +102,7 @@ class FileSequence {
     uint64_t start = 0;
     uint64_t prepare_end = 0;
   };
+  std::optional<size_t> search(uint64_t offset) const;
   uint64_t ahead_wanted(Ctx& ctx, uint64_t end);
   bool make_next(Ctx& ctx);                          // false: its name is being given to a recycled file
   void fail(Ctx& ctx, Error error);
