@@ -14,7 +14,53 @@
 
 namespace fulmar::native {
 
+namespace {
+
+// The answer to a send, built once and given new values from then on: its shape depends on nothing but the length of the message id.
+class SentHeader {
+ public:
+  // The header's bytes, good until the next call; empty for what the other way must judge.
+  Bytes fill(uint32_t opaque, const reply::Sent& r) {
+    if (r.message_id.empty() || r.message_id.size() > kIdBytesMax || r.message_id.find('\0') != std::string::npos) return {};
+    if (id_bytes_ != r.message_id.size()) build(r.message_id.size());
+    root_.setOpaque(opaque);
+    sent_.setCode(static_cast<int32_t>(r.code));
+    sent_.setQueueId(r.queue_id);
+    sent_.setQueueOffset(r.queue_offset.value());
+    sent_.setCount(r.count);
+    sent_.setPhysicalOffset(static_cast<int64_t>(r.physical_offset.value()));
+    std::memcpy(id_, r.message_id.data(), id_bytes_);
+    return header_;
+  }
+
+ private:
+  static constexpr size_t kIdBytesMax = 64, kWords = 64;
+
+  void build(size_t id_bytes) {
+    words_.fill({});
+    message_ = std::make_unique<capnp::MallocMessageBuilder>(kj::ArrayPtr<capnp::word>(words_.data(), kWords));
+    root_ = message_->initRoot<Response>();
+    sent_ = root_.initSent();
+    id_ = sent_.initMessageId(static_cast<uint32_t>(id_bytes)).begin();
+    id_bytes_ = id_bytes;
+    const auto segments = message_->getSegmentsForOutput();
+    CHECK(segments.size() == 1 && segments[0].begin() == words_.data(), "{} segments", segments.size());
+    header_ = {reinterpret_cast<const uint8_t*>(segments[0].begin()), 8 * segments[0].size()};
+  }
+
+  std::array<capnp::word, kWords> words_;
+  std::unique_ptr<capnp::MallocMessageBuilder> message_;
+  Response::Builder root_{nullptr};
+  Sent::Builder sent_{nullptr};
+  char* id_ = nullptr;
+  size_t id_bytes_ = SIZE_MAX;
+  Bytes header_;
+};
+
+}  // namespace
+
 struct Codec::Scratch {
+  SentHeader sent;
   // What the last decode reads from: views of a command point here.
   std::unique_ptr<capnp::word[]> in{new capnp::word[kHeaderWordsMax]};
   // What the next encode builds in. Always zero between two calls, as capnp wants it.
@@ -139,6 +185,16 @@ Result<void> Codec::encode_request(uint32_t opaque, bool is_one_way, const Comma
 }
 
 Result<void> Codec::encode_response(uint32_t opaque, const Reply& reply, uint64_t following_bytes, std::vector<uint8_t>& out) {
+  if (const auto* sent = std::get_if<reply::Sent>(&reply); sent != nullptr && following_bytes == 0) {
+    if (const Bytes header = scratch_->sent.fill(opaque, *sent); !header.empty()) {
+      uint8_t lengths[kLengthBytes];
+      store_le(lengths, static_cast<uint32_t>(4 + header.size()));
+      store_le(lengths + 4, static_cast<uint32_t>(header.size() / 8));
+      out.insert(out.end(), std::begin(lengths), std::end(lengths));
+      out.insert(out.end(), header.begin(), header.end());
+      return {};
+    }
+  }
   return encode<Response>(scratch_->out.get(), kFrameBytesMaxResponse, following_bytes, out, [&](Out& to, Response::Builder root) {
     root.setOpaque(opaque);
     std::visit([&](const auto& r) { write(to, root, r); }, reply);

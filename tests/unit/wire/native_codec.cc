@@ -42,6 +42,35 @@ TEST(NativeCodec, AnEmptyTopicStillNamesItsMethod) {
   EXPECT_TRUE(std::holds_alternative<command::DescribeTopic>(codec.decode_request(frame)->command));
 }
 
+// Answers to sends are made from one header that is kept. What stands behind the frame's length is the same as built from nothing, which an
+// answer with something following it is.
+TEST(NativeCodec, AnswersToSendsAreWhatTheyWouldBeBuiltAnew) {
+  Codec codec;
+  for (const size_t id_bytes : {32, 32, 56, 0, 32, 64, 65}) {
+    reply::Sent sent;
+    sent.code = id_bytes == 56 ? Code::FlushDiskTimeout : Code::Success;
+    sent.queue_id = static_cast<int32_t>(id_bytes) - 40;
+    sent.queue_offset = QueueOffset(INT64_MAX - static_cast<int64_t>(id_bytes));
+    sent.count = 7;
+    sent.physical_offset = PhysicalOffset(uint64_t{1} << id_bytes % 63);
+    sent.message_id.assign(id_bytes, static_cast<char>('A' + id_bytes % 7));
+    std::vector<uint8_t> kept, anew;
+    ASSERT_TRUE(codec.encode_response(11, sent, 0, kept).has_value());
+    ASSERT_TRUE(codec.encode_response(11, sent, 8, anew).has_value());
+    ASSERT_EQ(kept.size(), anew.size());
+    EXPECT_TRUE(std::equal(kept.begin() + 4, kept.end(), anew.begin() + 4)) << id_bytes;
+    const auto decoded = codec.decode_response(kept);
+    ASSERT_TRUE(decoded.has_value()) << id_bytes;
+    const auto& back = std::get<reply::Sent>(decoded->reply);
+    EXPECT_EQ(back.message_id, sent.message_id);
+    EXPECT_EQ(back.queue_offset, sent.queue_offset);
+  }
+  reply::Sent with_nul;
+  with_nul.message_id = std::string(32, '\0');
+  std::vector<uint8_t> none;
+  EXPECT_FALSE(codec.encode_response(11, with_nul, 0, none).has_value());
+}
+
 TEST(NativeCodec, TheBodyIsNotCopied) {
   const auto frame = request(send_of("t", "body"));
   Codec codec;
