@@ -341,7 +341,8 @@ void Retention::on_durable(Ctx& ctx, PhysicalOffset begin) {
   if (state_ != State::Stamping || begin < cut_) return;
   queues_.remove_behind_cut();
   index_.remove_forgotten(ctx);
-  log_.files().dispose(ctx, log_.files().files_behind(log_.files().prepared_to()) < kRecycledMax);
+  const bool is_room_wanted = why_ == Why::DiskForced || why_ == Why::DiskExpired;   // a recycled file frees none
+  log_.files().dispose(ctx, !is_room_wanted && log_.files().files_behind(log_.files().prepared_to()) < kRecycledMax);
   enter(State::Leaving);
 }
 
