@@ -37,7 +37,7 @@ class SentHeader {
   static constexpr size_t kIdBytesMax = 64, kWords = 64;
 
   void build(size_t id_bytes) {
-    words_.fill({});
+    std::memset(static_cast<void*>(words_.data()), 0, sizeof(words_));
     message_ = std::make_unique<capnp::MallocMessageBuilder>(kj::ArrayPtr<capnp::word>(words_.data(), kWords));
     root_ = message_->initRoot<Response>();
     sent_ = root_.initSent();
