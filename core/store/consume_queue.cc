@@ -191,6 +191,7 @@ void ConsumeQueues::Impl::retire(QueueState& q) {
 void ConsumeQueues::retire_topic(Ctx&, std::string_view topic, PhysicalOffset end) {
   const auto it = impl_->topics.find(topic);
   if (it == impl_->topics.end()) return;
+  impl_->retired_to = std::max(impl_->retired_to, end);
   for (const auto& [id, index] : it->second.queues) {
     impl_->queues[index]->removable_at = end;
     impl_->retire(*impl_->queues[index]);
@@ -212,6 +213,7 @@ void ConsumeQueues::begin_queue_at(std::string_view topic, QueueId queue, QueueO
   q->next = std::max(q->next, first.value());
 }
 
+PhysicalOffset ConsumeQueues::retired_to() const { return impl_->retired_to; }
 uint64_t ConsumeQueues::entry_count() const { return impl_->entries; }
 uint64_t ConsumeQueues::file_bytes() const { return impl_->options.file_bytes; }
 size_t ConsumeQueues::pending_count() const { return impl_->pending_count; }

@@ -81,6 +81,9 @@ class ConsumeQueues : public Derived {
   // Files are removed only while this holds: no table on the disk names them.
   void allow_removals(bool is_allowed);
   bool wants_removals() const;
+  // The records of all deletions end there: entries that nobody has written went with them, so nothing that covers them may count before
+  // the log is flushed so far. A power cut would else bring the topic back without its entries.
+  PhysicalOffset retired_to() const;
   void for_each(const std::function<void(std::string_view, QueueId, QueueRange)>& visit) const;
 
   // --- reading ----------------------------------------------------------------------------------------------------------------------

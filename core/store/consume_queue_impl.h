@@ -174,6 +174,7 @@ struct ConsumeQueues::Impl {
   uint64_t entries_expected = 0;
   bool is_sum_expected = false, is_loading = false, is_loaded = false, must_rebuild = false;
   bool may_remove = true;
+  PhysicalOffset retired_to;                     // the last deletion of a topic ends there
 };
 
 // --- what queues say about themselves -----------------------------------------------------------------------------------------------------

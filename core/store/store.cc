@@ -388,7 +388,8 @@ void Store::pump_rounds(Ctx& ctx) {
   if (round_) {
     const bool is_written = queues_.is_round_done() && index_.is_round_done() && meta_.is_round_done();
     // Entries of records that are not flushed must not count: after a power cut other records may take those places.
-    const bool is_flushed = watermarks_.flushed >= round_->covers || MUTANT(RoundBeforeFlush);
+    const PhysicalOffset covers = MUTANT(RoundForgetsDeletions) ? round_->covers : std::max(round_->covers, queues_.retired_to());
+    const bool is_flushed = watermarks_.flushed >= covers || MUTANT(RoundBeforeFlush);
     if (!is_written || !is_flushed) return;
     durable_round_ = *round_;
     watermarks_.derived = durable_round_.covers;
