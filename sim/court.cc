@@ -215,7 +215,10 @@ void Court::judge_metrics(const BrokerFacts& b, const std::vector<reply::Metrics
   // What retention took was counted; what it takes meanwhile moves minima.
   if (is_hurt || b.log_begin > b.log_end || b.log_begin != begins_when_read_[name]) metrics_.cannot_know(name);
   for (const reply::Metrics& page : pages) metrics_.said(name, page);
-  metrics_.judge(name, groups);
+  std::vector<std::string> certain;   // of the others a commit may still arrive, between the question and the metrics
+  for (const std::string& group : groups)
+    if (!offsets_.has_lost_track(group, name)) certain.push_back(group);
+  metrics_.judge(name, certain);
 }
 
 void Court::end_reading() {

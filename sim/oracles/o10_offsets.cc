@@ -39,6 +39,12 @@ std::optional<std::string> CommittedOffsets::misses(const QueueKey& queue, int64
   return std::nullopt;
 }
 
+bool CommittedOffsets::has_lost_track(const std::string& group, const std::string& broker) const {
+  return std::any_of(values_.begin(), values_.end(), [&](const auto& entry) {
+    return entry.first.first == group && entry.first.second.broker == broker && entry.second.is_lost_track_of;
+  });
+}
+
 void CommittedOffsets::lost_cache(const std::string& broker) {
   for (auto& [key, v] : values_) {
     if (key.second.broker != broker) continue;

@@ -20,6 +20,7 @@ class CommittedOffsets {
   void acked(const std::string& group, const QueueKey& queue, int64_t offset, bool is_flushed, uint64_t losses);
   // A commit without an answer may still arrive, after younger ones: no floor can be demanded any more.
   void lost_track(const std::string& group, const QueueKey& queue);
+  bool has_lost_track(const std::string& group, const std::string& broker) const;   // of any queue there
   void lost_cache(const std::string& broker);
   // What the queue held may be gone: what groups committed there comes down to what is left.
   void ends_at(const QueueKey& queue);
