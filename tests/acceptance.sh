@@ -20,7 +20,7 @@ logs=build/acceptance
 mkdir -p "$logs"
 revision=$(git rev-parse HEAD 2>/dev/null || echo none)-$(git status --porcelain 2>/dev/null | cksum | cut -d' ' -f1)
 bin=build/release/bin
-for program in fulmar fulmar-sim bench_core; do
+for program in fulmar fulmar-sim bench_core bench_load; do
   [ -x $bin/$program ] || { echo "acceptance: $bin/$program is not built (cmake --preset release && cmake --build --preset release)" >&2; exit 1; }
 done
 
@@ -77,12 +77,14 @@ mutants() {
 }
 purity() { ctest --test-dir build/release --no-tests=error --output-on-failure -R '^tidy'; }
 derived_files() { ctest --test-dir build/release --no-tests=error --output-on-failure -R 'DeletedFiles'; }
+# Costs of a running broker in steady state beside the yardstick ($FULMAR_LIMITS: where tools/limits was built) and Redis; in full the goals are judged.
+speed() { python3 tests/real/speed.py --rounds "$(is_full && echo 7 || echo 1)" $(is_full && echo --judge); }
 # Figures, not goals: printed for bench/results.md.
 bench() { "$bin/bench_core" --benchmark_min_time="$(is_full && echo 0.5 || echo 0.05)"; }
 
 # --- the runner -------------------------------------------------------------------------------------------------------------------------------
 
-lines=(quickstart quickstart_self_test start residence kill9 takeover takeover_self_test flush flush_self_test diskfull retention scale bad_input metrics metrics_self_test examples swarm one_hash explore mutants purity derived_files bench)
+lines=(quickstart quickstart_self_test start residence kill9 takeover takeover_self_test flush flush_self_test diskfull retention scale bad_input metrics metrics_self_test examples swarm one_hash explore mutants purity derived_files speed bench)
 for name in "${wanted[@]}"; do
   [[ " ${lines[*]} " == *" $name "* ]] || { echo "acceptance: no line is named $name; there are: ${lines[*]}" >&2; exit 2; }
 done
