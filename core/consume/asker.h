@@ -16,6 +16,7 @@ struct Asker {
   bool is_one_way = false;
   bool is_host = false;   // then `call` counts, and conn and opaque do not
   CallId call;
+  bool is_remoting = false;   // a client of RocketMQ's: it is told of changes of its groups, and beats every 30 s only
 };
 
 // Things that wait, found again by a token: an index and a generation, no search. Bounded: add() says when it is full.

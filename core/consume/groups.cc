@@ -58,14 +58,15 @@ uint64_t Groups::Group::generation() const { return std::max<uint64_t>(mix64(sum
 
 // --- what members say -------------------------------------------------------------------------------------------------------------------
 
-std::optional<Refusal> Groups::check(const command::Heartbeat& c) const {
+std::optional<Refusal> Groups::check(const command::Heartbeat& c, bool is_remoting) const {
   const auto wrong = [](std::string cause, std::string measured) { return Refusal{Code::InvalidParameter, std::move(cause), std::move(measured), 0}; };
   if (const auto name = check_group_name(c.group); !name) return wrong(name.error().detail, "group");
   if (c.client_id.empty() || c.client_id.size() > limits_.client_id_bytes_max)
     return wrong("a member has a client id", fmt::format("{} bytes, 1 to {} are allowed", c.client_id.size(), limits_.client_id_bytes_max));
   if (c.version.size() > limits_.version_bytes_max)
     return wrong("the version is too long", fmt::format("{} bytes, at most {}", c.version.size(), limits_.version_bytes_max));
-  if (c.subscriptions.empty() || c.subscriptions.size() > limits_.subscriptions_max)
+  // RocketMQ's clients that pull by hand are members without subscriptions.
+  if ((c.subscriptions.empty() && !is_remoting) || c.subscriptions.size() > limits_.subscriptions_max)
     return wrong("a member subscribes to something", fmt::format("{} topics, 1 to {} are allowed", c.subscriptions.size(), limits_.subscriptions_max));
   const Subscription* last = nullptr;
   for (const Subscription& s : c.subscriptions) {
@@ -94,7 +95,7 @@ std::optional<Refusal> Groups::find_room(const command::Heartbeat& c, const Memb
 
 void Groups::on_heartbeat(Ctx& ctx, const Asker& asker, std::string_view address, const command::Heartbeat& c) {
   const auto refuse = [&](Refusal refusal) { answers_.push_back({asker, std::move(refusal)}); };
-  if (auto refusal = check(c)) return refuse(std::move(*refusal));
+  if (auto refusal = check(c, asker.is_remoting)) return refuse(std::move(*refusal));
   uint64_t serial = 0;
   Member* member = nullptr;
   if (const auto group = groups_.find(c.group); group != groups_.end()) {
@@ -118,6 +119,7 @@ void Groups::on_heartbeat(Ctx& ctx, const Asker& asker, std::string_view address
     SOMETIMES("groups: two clients share an id", true);
     member->is_id_shared = true;
   }
+  member->is_remoting = asker.is_remoting;
   take_words(ctx, *member, c, address, text_bytes);
   const Duration suspend = std::min(Duration::milliseconds(c.suspend_ms), limits_.suspend_max);
   member->held = Held{asker, c.generation_known, ctx.now.monotonic + suspend};
@@ -228,7 +230,7 @@ void Groups::answer_held(Ctx& ctx, Member& member, uint64_t serial) {
   member.held.reset();
   --held_count_;
   member.last_word = ctx.now.monotonic;   // it could not say anything while we kept its heartbeat
-  set_due(member, serial, member.last_word + limits_.expiry);
+  set_due(member, serial, member.last_word + expiry_of(member));
 }
 
 reply::Members Groups::list_for(const Group& group, const Member& member, bool is_known) const {
@@ -287,6 +289,7 @@ void Groups::pump(Ctx& ctx) {
       const bool is_news = member.held && member.held->known != generation;
       SOMETIMES("groups: a held heartbeat is answered by a change", is_news);
       if (is_news) answer_held(ctx, member, serial);
+      if (member.is_remoting && member.model == GroupModel::Clustering && !MUTANT(GroupsTellNobody)) pushes_.push_back({member.conn, found->first});
     }
   }
   while (!due_.empty() && due_.begin()->first <= now) {
@@ -296,7 +299,7 @@ void Groups::pump(Ctx& ctx) {
       answer_held(ctx, member, serial);
     } else {
       SOMETIMES("groups: a silent member expires", true);
-      if (MUTANT(GroupsKeepSilentMembers)) set_due(member, serial, now + limits_.expiry);
+      if (MUTANT(GroupsKeepSilentMembers)) set_due(member, serial, now + expiry_of(member));
       else remove(ctx, serial, "it was silent too long");
     }
   }
@@ -347,6 +350,20 @@ std::vector<reply::GroupMember> Groups::members(std::string_view group) const {
     out.push_back({id, member.address, member.version, member.model, member.from, member.subscriptions});
   }
   return out;
+}
+
+const std::string* Groups::expression(ConnId conn, std::string_view group, std::string_view topic) const {
+  const auto found = groups_.find(group);
+  const std::string* first = nullptr;
+  if (found == groups_.end()) return first;
+  for (const auto& [id, serial] : found->second.members) {
+    const Member& member = members_.at(serial);
+    const Subscription* subscription = find_topic(member.subscriptions, topic);
+    if (subscription == nullptr) continue;
+    if (member.conn == conn) return &subscription->expression;
+    if (first == nullptr) first = &subscription->expression;
+  }
+  return first;
 }
 
 std::string Groups::conflict(std::string_view group) const {

@@ -11,6 +11,8 @@
 // restart, say the same. Changes are told together, a moment after the first of them, so that a storm of joins costs each member little. A
 // broker that has just begun to serve holds its first answers back until the members had time to come back: a list of half of them would
 // make them share the queues anew twice.
+//
+// RocketMQ's clients are members like the others. They do not wait for answers: what would answer a held heartbeat is pushed to them.
 
 #include <map>
 #include <set>
@@ -30,6 +32,7 @@ struct GroupLimits {
   size_t subscriptions_max = 64, expression_bytes_max = 8192, client_id_bytes_max = 255, version_bytes_max = 64;  // INVALID_PARAMETER
   size_t text_bytes_max = 64u << 20;                         // of everything that members say about themselves: SYSTEM_BUSY
   Duration expiry = Duration::seconds(10), suspend_max = Duration::seconds(5);
+  Duration remoting_expiry = Duration::seconds(120);         // RocketMQ's clients say a word every 30 s
   Duration settle = Duration::milliseconds(20), settle_per_member = Duration::microseconds(500);
   Duration grace = Duration::seconds(1);                     // after the first moment of service
 };
@@ -37,6 +40,7 @@ struct GroupLimits {
 class Groups {
  public:
   struct Answer { Asker asker; Reply reply; };
+  struct Push { ConnId conn; std::string group; };
   explicit Groups(GroupLimits limits = {}) : limits_(limits) {}
 
   void begin(const Moment& now) { grace_until_ = now.monotonic + limits_.grace; }
@@ -48,6 +52,8 @@ class Groups {
   void pump(Ctx& ctx);                        // end of step, and timer: what is due
   void answer_all(Ctx& ctx);                  // the node stops: nothing is held any more
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
+  // Members of RocketMQ's protocol whose group has changed: they ask for the list when they are told.
+  std::vector<Push> take_pushes() { return std::exchange(pushes_, {}); }
 
   // --- questions
   bool has_members(std::string_view group) const { return groups_.contains(group); }
@@ -57,6 +63,8 @@ class Groups {
   GroupModel model(std::string_view group) const;                   // of its first member
   std::vector<reply::GroupMember> members(std::string_view group) const;
   std::string conflict(std::string_view group) const;
+  // By what the group consumes the topic: as the member on this connection says, else the first that has said it. Null: nobody has.
+  const std::string* expression(ConnId conn, std::string_view group, std::string_view topic) const;
   // Topics that somebody of the group subscribes to, ascending: the union.
   std::vector<std::string> topics(std::string_view group) const;
   // Whether its first member begins at the first message where nothing is committed; false without members.
@@ -80,6 +88,7 @@ class Groups {
     Wall from_time;
     std::vector<Subscription> subscriptions;
     ConnId conn;                              // the youngest that it was heard on
+    bool is_remoting = false;
     bool is_id_shared = false;                // an older connection goes on speaking for it: two clients have one id
     uint64_t hash = 0;                        // of what it says, in the generation
     size_t text_bytes = 0;
@@ -94,7 +103,7 @@ class Groups {
   };
   using Due = std::pair<Monotonic, uint64_t>;
 
-  std::optional<Refusal> check(const command::Heartbeat& c) const;
+  std::optional<Refusal> check(const command::Heartbeat& c, bool is_remoting) const;
   std::optional<Refusal> find_room(const command::Heartbeat& c, const Member* known, size_t text_bytes) const;
   Member* join(Ctx& ctx, const command::Heartbeat& c, ConnId conn, uint64_t& serial);
   void take_words(Ctx& ctx, Member& member, const command::Heartbeat& c, std::string_view address, size_t text_bytes);
@@ -104,6 +113,7 @@ class Groups {
   void answer_held(Ctx& ctx, Member& member, uint64_t serial);
   reply::Members list_for(const Group& group, const Member& member, bool is_known) const;
   std::string conflict_of(const Group& group) const;
+  Duration expiry_of(const Member& member) const { return member.is_remoting ? limits_.remoting_expiry : limits_.expiry; }
   void arm(Ctx& ctx);
 
   GroupLimits limits_;
@@ -113,6 +123,7 @@ class Groups {
   std::set<std::pair<ConnId, uint64_t>> by_conn_;
   std::set<std::pair<Monotonic, std::string>> notices_;
   std::vector<Answer> answers_;
+  std::vector<Push> pushes_;
   uint64_t next_serial_ = 1;
   size_t text_bytes_ = 0, held_count_ = 0;
   Monotonic grace_until_;
