@@ -10,6 +10,7 @@ std::string broker_properties(const BrokerGeometry& g) {
   BrokerConfig config;
   config.broker_name = g.name;
   config.listen_host = "0.0.0.0";
+  config.is_vip_enabled = false;   // nobody here dials it, and what a run draws stays what it was
   config.name_servers = g.name_servers;
   config.flush_disk_type = g.is_sync ? FlushDiskType::Sync : FlushDiskType::Async;
   config.commit_log_file_bytes = g.log_file_bytes;

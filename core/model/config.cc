@@ -42,6 +42,7 @@ constexpr Field<BrokerConfig> kBrokerFields[] = {
   {"brokerIP1", &BrokerConfig::broker_ip, "the address given to clients; empty: the one at which their connection reached us", 0, 255},
   {"listenHost", &BrokerConfig::listen_host, "the address to listen at", 1, 255, 1, "bindAddress"},
   {"listenPort", &BrokerConfig::listen_port, "the port to listen at; 0: a free one", 0, 65535},
+  {"vipChannelEnabled", &BrokerConfig::is_vip_enabled, "listen at the port minus 2, too: older clients and the dashboard of RocketMQ send there"},
   {"namesrvAddr", &BrokerConfig::name_servers, "name servers as host:port, separated by ';'", 0, 64},
   {"storePathRootDir", &BrokerConfig::store_path, "the directory of the store", 1, 4096},
   {"flushDiskType", &BrokerConfig::flush_disk_type, "SYNC_FLUSH: acknowledged when durable; ASYNC_FLUSH: acknowledged when written"},

@@ -30,6 +30,7 @@ struct BrokerConfig {
   std::string broker_ip;                              // brokerIP1; empty: the address at which a connection reached us
   std::string listen_host = "0.0.0.0";                // listenHost (ours); RocketMQ's bindAddress is read too
   uint16_t listen_port = 10911;                       // listenPort; 0: a free one
+  bool is_vip_enabled = true;                         // vipChannelEnabled (ours): listen at the port minus 2, too, as RocketMQ does
   std::vector<std::string> name_servers;              // namesrvAddr, ';'-separated host:port
   std::string store_path = "store";                   // storePathRootDir
   FlushDiskType flush_disk_type = FlushDiskType::Sync;            // flushDiskType

@@ -9,7 +9,8 @@
 namespace fulmar {
 
 namespace {
-constexpr Port kPort{1};
+constexpr Port kPort{1}, kVipPort{2};
+enum ListenFor : int { kMain, kVip };                // what tickets_ remembers
 constexpr uint8_t kTimerGate = 1, kTimerStop = 3;   // 2: registration, in broker_admin.cc
 constexpr TimerId timer_id(uint8_t what) { return TimerId(uint64_t{owner::kNode} << 56 | what); }
 
@@ -53,7 +54,7 @@ void Broker::step(const Moment& now, std::span<const Input> inputs, Outbox& out)
 void Broker::start(Ctx& ctx) {
   state_ = State::Running;
   booted_ = ctx.now.wall;
-  ctx.out.listen(tickets_.issue(0), kPort, Address{config_.listen_host, config_.listen_port});
+  ctx.out.listen(tickets_.issue(kMain), kPort, Address{config_.listen_host, config_.listen_port});
   store_.start(ctx);
 }
 
@@ -84,11 +85,18 @@ void Broker::route(Ctx& ctx, const Input& input) {
 }
 
 void Broker::on_listening(Ctx& ctx, const Listening& listening) {
-  (void)tickets_.redeem(listening.ticket);
+  if (tickets_.redeem(listening.ticket) == kVip) {
+    // Somebody else may have it, another broker at a neighbouring port for one; nearly nobody misses it.
+    SOMETIMES("broker: the VIP port is taken", !listening.at);
+    if (!listening.at) ctx.trace.note(VipPortNotFree{listening_.port, listening.at.error().text()});
+    return;
+  }
   if (!listening.at)
     return ctx.out.halt(listening.at.error().code, fmt::format("cannot listen on {}: {}", Address{config_.listen_host, config_.listen_port}.text(), listening.at.error().text()));
   listening_ = *listening.at;
   ctx.trace.note(BrokerListening{listening_.port, listening_.text()});
+  if (config_.is_vip_enabled && listening_.port > 2)
+    ctx.out.listen(tickets_.issue(kVip), kVipPort, Address{config_.listen_host, static_cast<uint16_t>(listening_.port - 2)});
 }
 
 void Broker::fire(Ctx& ctx, TimerId timer) {

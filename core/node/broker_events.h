@@ -16,6 +16,13 @@ struct BrokerListening {
   auto values() const { return std::array{port}; }
   std::string_view text() const { return address; }
 };
+struct VipPortNotFree {
+  FULMAR_EVENT(VipPortNotFree, Warning, "no VIP port beside port {}: {}");
+  uint64_t port;
+  std::string_view why;
+  auto values() const { return std::array{port}; }
+  std::string_view text() const { return why; }
+};
 struct BrokerServing {
   FULMAR_EVENT(BrokerServing, Info, "serving: log [{}, {}), {} topics ({})");
   uint64_t begin, end, topics;

@@ -141,14 +141,15 @@ Message Broker::message_for(const Asker& asker, const Target& target, uint32_t s
   return message;
 }
 
-// Parsed once a connection. The store host is the address at which it reached us: a message id made of it can be dialled by that client.
+// Parsed once a connection. The store host is the address at which it reached us: a message id made of it can be dialled by that client. The
+// port is always the broker's own: whoever came by the VIP port is not the only one who reads the record.
 const Broker::Hosts& Broker::hosts_of(const Asker& asker) {
   const auto found = hosts_.find(asker.conn);   // the host's own: under connection 0, which no driver gives away
   if (found != hosts_.end()) return found->second;
   Hosts hosts;
   if (const Peer* peer = asker.is_host ? nullptr : endpoint_.peer(asker.conn)) {
     hosts.born = host_of(peer->remote);
-    hosts.store = host_of(peer->local);
+    hosts.store = host_of(Address{peer->local.host, listening_.port});
   } else {
     hosts.born = host_of(Address{"127.0.0.1", 0});
     hosts.store = host_of(Address{"127.0.0.1", listening_.port});

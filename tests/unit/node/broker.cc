@@ -32,6 +32,22 @@ TEST(Broker, ListensAtOnceAndRefusesUntilTheStoreServes) {
   EXPECT_TRUE(h.serve());
 }
 
+// From the port that it really got; without it a broker is whole all the same.
+TEST(Broker, ListensAtTheVipPort) {
+  for (const bool is_taken : {false, true}) {
+    Harness h;
+    h.is_vip_taken = is_taken;
+    ASSERT_TRUE(h.serve());
+    EXPECT_EQ(h.listened, (std::vector<Address>{{"0.0.0.0", 0}, {"0.0.0.0", 10909}}));
+    EXPECT_EQ(h.driver.has_event("VipPortNotFree"), is_taken);
+  }
+  BrokerConfig config = small_broker_config();
+  config.is_vip_enabled = false;
+  Harness h(config);
+  ASSERT_TRUE(h.serve());
+  EXPECT_EQ(h.listened.size(), 1u);
+}
+
 // Its sender waits for the flush, whatever the mode: not for the end of an interval that is longer than the patience.
 TEST(Broker, FlushesAtOnceForAnAsynchronousStoreWhenSomebodyWaits) {
   BrokerConfig config = small_broker_config();

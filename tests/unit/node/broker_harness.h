@@ -177,7 +177,8 @@ class BrokerHarness {
   std::unique_ptr<Broker> broker;
   std::map<ConnId, std::vector<uint8_t>> streams;   // what the broker wrote
   std::vector<uint8_t> attached;
-  std::vector<Address> dialed;
+  std::vector<Address> dialed, listened;
+  bool is_vip_taken = false;
   bool is_stopped = false, is_dial_answered = false, is_sent_held_back = false;
   std::deque<Input> held_back;
 
@@ -187,7 +188,7 @@ class BrokerHarness {
     auto& requests = ctx.out.requests();
     std::vector<Request> rest;
     for (Request& request : requests) {
-      if (const auto* listen = std::get_if<request::Listen>(&request)) network_.push_back(Listening{listen->ticket, Address{listen->at.host, 10911}});
+      if (const auto* listen = std::get_if<request::Listen>(&request)) carry_out(*listen);
       else if (const auto* tell = std::get_if<request::Tell>(&request)) told_[tell->call.value()] = tell->reply;
       else if (const auto* send = std::get_if<request::Send>(&request)) carry_out(ctx, *send);
       else if (const auto* dial = std::get_if<request::Dial>(&request)) carry_out(*dial);
@@ -196,6 +197,12 @@ class BrokerHarness {
       else rest.push_back(std::move(request));
     }
     requests = std::move(rest);
+  }
+  void carry_out(const request::Listen& listen) {
+    listened.push_back(listen.at);
+    if (listen.at.port == 0) network_.push_back(Listening{listen.ticket, Address{listen.at.host, 10911}});
+    else if (is_vip_taken) network_.push_back(Listening{listen.ticket, Error(Errc::AddressInUse, "taken")});
+    else network_.push_back(Listening{listen.ticket, listen.at});
   }
   void carry_out(Ctx& ctx, const request::Send& send) {
     auto& stream = streams[send.conn];
