@@ -139,7 +139,7 @@ void Broker::pump(Ctx& ctx) {
 // --- requests -----------------------------------------------------------------------------------------------------------------------
 
 void Broker::on_request(Ctx& ctx, const RequestRef& from, const Command& command) {
-  on_command(ctx, Asker{from.conn, from.opaque, from.is_one_way, false, {}}, command);
+  on_command(ctx, Asker{from.conn, from.opaque, from.is_one_way, false, {}, from.is_remoting}, command);
 }
 
 void Broker::on_connection_closed(Ctx& ctx, ConnId conn) {
@@ -223,7 +223,7 @@ void Broker::on_command(Ctx& ctx, const Asker& asker, const Command& any) {
 
 void Broker::answer(Ctx& ctx, const Asker& asker, const Reply& reply) {
   if (asker.is_host) return ctx.out.tell(asker.call, reply);
-  endpoint_.reply(RequestRef{asker.conn, asker.opaque, asker.is_one_way}, reply);
+  endpoint_.reply(RequestRef{asker.conn, asker.opaque, asker.is_one_way, asker.is_remoting}, reply);
 }
 
 void Broker::refuse(Ctx& ctx, const Asker& asker, Refusal refusal) {

@@ -30,6 +30,10 @@ void Broker::pump_groups(Ctx& ctx) {
     if (auto* refusal = std::get_if<Refusal>(&one.reply)) refuse(ctx, one.asker, std::move(*refusal));
     else answer(ctx, one.asker, one.reply);
   }
+  for (const Groups::Push& one : groups_.take_pushes()) {
+    const GroupConfig* config = store_.meta().group(one.group);
+    if (config == nullptr || config->is_notified) endpoint_.tell_group_changed(one.conn, one.group);
+  }
 }
 
 // --- groups -----------------------------------------------------------------------------------------------------------------------------

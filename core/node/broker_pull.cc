@@ -25,7 +25,15 @@ void Broker::on_pull(Ctx& ctx, const Asker& asker, const command::PullMessages& 
   if (const GroupConfig* group = store_.meta().group(c.group); group != nullptr && !group->is_consume_enabled)
     return refuse(ctx, asker, {Code::NoPermission, fmt::format("group '{}' may not consume", c.group), "consumeEnable=false", 0});
   if (!resets_.empty() && answer_moved(ctx, asker, c)) return;
-  Result<TagFilter> filter = TagFilter::parse(c.subscription);
+  std::string_view expression = c.subscription;
+  if (asker.is_remoting && expression.empty()) {   // RocketMQ's push consumers say it in their heartbeats only
+    const std::string* registered = groups_.expression(asker.conn, c.group, c.topic);
+    if (registered == nullptr)
+      return refuse(ctx, asker, {Code::SubscriptionNotExist, fmt::format("no member of group '{}' subscribes to topic '{}'", c.group, c.topic),
+                                 fmt::format("{} members", groups_.member_count(c.group)), 0});
+    expression = *registered;
+  }
+  Result<TagFilter> filter = TagFilter::parse(expression);
   if (!filter) return refuse(ctx, asker, {Code::SubscriptionParseFailed, filter.error().detail, "", 0});
   PullRequest request;
   request.group = c.group;
@@ -80,7 +88,7 @@ void Broker::answer_pull(Ctx& ctx, const PullRequest& request, const PullAnswer&
 // Slices go to a connection as they are; the host gets a copy of the bytes.
 template <class R>
 void Broker::answer_with_records(Ctx& ctx, const Asker& asker, R reply, std::span<const FileSlice> slices) {
-  if (!asker.is_host) return endpoint_.reply_with_slices(RequestRef{asker.conn, asker.opaque, asker.is_one_way}, Reply(std::move(reply)), slices);
+  if (!asker.is_host) return endpoint_.reply_with_slices(RequestRef{asker.conn, asker.opaque, asker.is_one_way, asker.is_remoting}, Reply(std::move(reply)), slices);
   for (const FileSlice& slice : slices) {
     const Bytes bytes = ctx.files.at(slice.file).view(slice.range);
     reply.records.insert(reply.records.end(), bytes.begin(), bytes.end());

@@ -43,15 +43,22 @@ Refusal refusal(Code code, std::string cause, std::string measured = {}) {
 }  // namespace
 
 struct Endpoint::Connection {
-  enum class State : uint8_t { Greeting, Native, Closing };
+  enum class State : uint8_t { Greeting, Native, Remoting, Closing };
   struct Part { bool is_slice = false; size_t begin = 0, end = 0; FileSlice slice; };  // bytes [begin, end) of `out`, or a slice
+
+  // A remoting request that waits for the replies to its parts.
+  struct Pending {
+    remoting::Ask ask;
+    uint32_t parts_left = 0;              // 0: nobody waits at this place
+    std::unique_ptr<Refusal> refused;     // the first refusal of a part
+  };
 
   State state = State::Greeting;
   Peer peer;
   std::array<uint8_t, native::kPreamble.size()> preamble{};
   size_t preamble_bytes = 0;
   bool has_said_hello = false, is_known_to_handler = false;
-  native::Framer framer{native::kFrameBytesMaxRequest};
+  Framer framer{native::kFrameBytesMaxRequest, native::frame_bytes};
   uint64_t partial_bytes = 0;           // what the framer and the backlog held when we last looked
   std::vector<uint8_t> backlog;         // came in and was not looked at, for want of room for answers
   Monotonic deadline = Monotonic::never();
@@ -61,13 +68,27 @@ struct Endpoint::Connection {
   uint64_t out_slice_bytes = 0;
   bool is_touched = false;
 
+  std::vector<Pending> pending;         // by RequestRef::opaque; at most as many as were ever in flight at once
+  std::vector<uint32_t> free_places;
   uint32_t newest_opaque = 0;
   uint32_t requests_in_flight = 0;
   uint64_t queued_bytes = 0, queued_slice_bytes = 0;  // handed to the driver, not yet Sent
   uint32_t sends_out = 0;
   bool is_paused = false;
 
+  bool is_open() const { return state == State::Native || state == State::Remoting; }
   bool is_quiet() const { return sends_out == 0 && out.empty() && parts.empty(); }
+  uint32_t keep(const remoting::Ask& ask, uint32_t parts_left) {
+    uint32_t place = static_cast<uint32_t>(pending.size());
+    if (free_places.empty()) {
+      pending.emplace_back();
+    } else {
+      place = free_places.back();
+      free_places.pop_back();
+    }
+    pending[place] = {ask, parts_left, nullptr};
+    return place;
+  }
 };
 
 Endpoint::Endpoint(uint8_t owner, std::string server_name, EndpointLimits limits)
@@ -106,7 +127,7 @@ void Endpoint::on_received(Ctx& ctx, const Received& received, RequestHandler& h
   if (c == nullptr || is_draining_) return;
   Bytes chunk = received.bytes;
   if (c->state == Connection::State::Greeting) read_greeting(ctx, received.conn, *c, chunk);
-  if (c->state == Connection::State::Native && !chunk.empty()) {
+  if (c->is_open() && !chunk.empty()) {
     if (c->backlog.empty()) {
       read_frames(ctx, received.conn, *c, chunk, handler);
     } else {
@@ -118,14 +139,18 @@ void Endpoint::on_received(Ctx& ctx, const Received& received, RequestHandler& h
   limit_partial_bytes(ctx, handler);
 }
 
-// Takes the preamble off the front of `chunk`. The first byte that differs decides (decision 16).
+// Takes the preamble off the front of `chunk`; RocketMQ's frames begin at once. The first byte that differs decides (decision 16).
 void Endpoint::read_greeting(Ctx& ctx, ConnId id, Connection& c, Bytes& chunk) {
   constexpr size_t kNameBytes = 6;
   while (!chunk.empty() && c.preamble_bytes < c.preamble.size()) {
     const uint8_t byte = chunk.front();
     if (c.preamble_bytes < kNameBytes && byte != native::kPreamble[c.preamble_bytes]) {
       const bool is_first = c.preamble_bytes == 0;
-      if (is_first && byte <= 0x01) return refuse_protocol(ctx, id, c, "the remoting protocol is not served here");
+      if (is_first && byte <= 0x01) {
+        c.state = Connection::State::Remoting;
+        c.framer = Framer(remoting::kFrameBytesMax, remoting::frame_bytes);
+        return;
+      }
       if (is_first && byte == 0x16) return refuse_protocol(ctx, id, c, "TLS is not served here");
       return refuse_protocol(ctx, id, c, "these bytes belong to another one");
     }
@@ -142,7 +167,7 @@ void Endpoint::read_greeting(Ctx& ctx, ConnId id, Connection& c, Bytes& chunk) {
 void Endpoint::refuse_protocol(Ctx& ctx, ConnId id, Connection& c, std::string_view why) {
   ++counters_.refused_protocol;
   ctx.trace.note(ProtocolRefused{id, why});
-  const std::string line = fmt::format("fulmar speaks its native protocol on this port; {}\r\n", why);
+  const std::string line = fmt::format("fulmar speaks its native protocol and RocketMQ's on this port; {}\r\n", why);
   c.out.insert(c.out.end(), line.begin(), line.end());
   touch(id, c);
   enter_closing(ctx, id, c, nullptr);
@@ -195,6 +220,7 @@ void Endpoint::read_on(Ctx& ctx, RequestHandler& handler) {
 }
 
 bool Endpoint::read_request(Ctx& ctx, ConnId id, Connection& c, Bytes frame, RequestHandler& handler) {
+  if (c.state == Connection::State::Remoting) return read_remoting(ctx, id, c, frame, handler);
   const auto request = codec_.decode_request(frame);
   if (!request) return refuse_header(ctx, id, c, request.error(), handler);
   ++counters_.requests;
@@ -203,6 +229,32 @@ bool Endpoint::read_request(Ctx& ctx, ConnId id, Connection& c, Bytes frame, Req
   c.is_known_to_handler = true;
   if (!request->is_one_way) ++c.requests_in_flight;
   handler.on_request(ctx, RequestRef{id, request->opaque, request->is_one_way}, request->command);
+  return true;
+}
+
+bool Endpoint::read_remoting(Ctx& ctx, ConnId id, Connection& c, Bytes frame, RequestHandler& handler) {
+  const auto request = remoting_codec_.decode_request(frame);
+  if (!request) {
+    ++counters_.broken_headers;
+    ctx.trace.note(FrameRefused{id, request.error().detail});
+    enter_closing(ctx, id, c, &handler);
+    return false;
+  }
+  ++counters_.requests;
+  SOMETIMES("node: a connection of RocketMQ's protocol", !c.has_said_hello);
+  if (!std::exchange(c.has_said_hello, true)) set_deadline(ctx, id, c, Monotonic::never());
+  const bool is_one_way = request->is_one_way;
+  if (request->answer && !is_one_way) answer(id, c, 0, *request->answer, {}, &request->ask);
+  if (request->parts.empty()) return true;
+  c.is_known_to_handler = true;
+  uint32_t place = 0;
+  if (!is_one_way) {
+    const auto loud = std::count_if(request->parts.begin(), request->parts.end(), [](const auto& part) { return !part.is_silent; });
+    place = c.keep(request->ask, static_cast<uint32_t>(loud));
+    ++c.requests_in_flight;
+  }
+  for (const remoting::Request::Part& part : request->parts)
+    handler.on_request(ctx, RequestRef{id, place, is_one_way || part.is_silent, true}, part.command);
   return true;
 }
 
@@ -291,7 +343,8 @@ void Endpoint::reply(const RequestRef& to, const Reply& reply) { reply_with_slic
 void Endpoint::reply_with_slices(const RequestRef& to, const Reply& reply, std::span<const FileSlice> slices) {
   Connection* c = find(to.conn);
   if (c == nullptr || c->state == Connection::State::Closing) return;
-  if (to.is_one_way && !MUTANT(EndpointAnswersOneWay)) return;
+  if (to.is_one_way && (to.is_remoting || !MUTANT(EndpointAnswersOneWay))) return;
+  if (to.is_remoting) return answer_part(to, *c, reply, slices);
   if (!to.is_one_way) {
     CHECK(c->requests_in_flight > 0, "request {} of connection {} was answered twice", to.opaque, to.conn);
     --c->requests_in_flight;
@@ -299,16 +352,46 @@ void Endpoint::reply_with_slices(const RequestRef& to, const Reply& reply, std::
   answer(to.conn, *c, MUTANT(EndpointAnswersNewestOpaque) ? c->newest_opaque : to.opaque, reply, slices);
 }
 
-void Endpoint::answer(ConnId id, Connection& c, uint32_t opaque, const Reply& reply, std::span<const FileSlice> slices) {
+void Endpoint::answer_part(const RequestRef& to, Connection& c, const Reply& reply, std::span<const FileSlice> slices) {
+  CHECK(to.opaque < c.pending.size() && c.pending[to.opaque].parts_left > 0, "place {} of connection {} was answered twice", to.opaque, to.conn);
+  Connection::Pending& pending = c.pending[to.opaque];
+  const auto* refusal = std::get_if<Refusal>(&reply);
+  if (--pending.parts_left > 0) {
+    SOMETIMES("node: a part of a request is refused", refusal != nullptr);
+    if (refusal != nullptr && pending.refused == nullptr && !MUTANT(RemotingForgetsRefusedPart)) pending.refused = std::make_unique<Refusal>(*refusal);
+    return;
+  }
+  --c.requests_in_flight;
+  const remoting::Ask ask = pending.ask;
+  const std::unique_ptr<Refusal> refused = std::move(pending.refused);
+  c.free_places.push_back(to.opaque);
+  if (refused != nullptr) answer(to.conn, c, 0, *refused, {}, &ask);
+  else answer(to.conn, c, 0, reply, slices, &ask);
+}
+
+void Endpoint::tell_group_changed(ConnId id, std::string_view group) {
+  Connection* c = find(id);
+  if (c == nullptr || c->state != Connection::State::Remoting) return;
+  touch(id, *c);
+  ++counters_.pushes;
+  const size_t before = c->out.size();
+  remoting::Codec::encode_group_changed(next_push_, group, c->out);
+  next_push_ = next_push_ == INT32_MAX ? 1 : next_push_ + 1;
+  step_bytes_ += c->out.size() - before;
+}
+
+void Endpoint::answer(ConnId id, Connection& c, uint32_t opaque, const Reply& reply, std::span<const FileSlice> slices, const remoting::Ask* ask) {
+  const auto encode = [&](const Reply& r, uint64_t following_bytes) {
+    return ask != nullptr ? remoting::Codec::encode_reply(*ask, r, following_bytes, c.out) : codec_.encode_response(opaque, r, following_bytes, c.out);
+  };
   uint64_t slice_bytes = 0;
   for (const FileSlice& slice : slices) slice_bytes += slice.range.size();
   touch(id, c);
   ++counters_.replies;
   const size_t before = c.out.size();
-  if (auto encoded = codec_.encode_response(opaque, reply, slice_bytes, c.out); !encoded) {
+  if (auto encoded = encode(reply, slice_bytes); !encoded) {
     SOMETIMES("node: a reply cannot be encoded", true);
-    encoded =
-        codec_.encode_response(opaque, refusal(Code::SystemError, "the answer does not fit a frame", encoded.error().detail), 0, c.out);
+    encoded = encode(refusal(Code::SystemError, "the answer does not fit a frame", encoded.error().detail), 0);
     CHECK(encoded.has_value(), "{}", encoded.error().text());
     step_bytes_ += c.out.size() - before;
     return;
@@ -401,7 +484,7 @@ size_t Endpoint::drain(Ctx& ctx) {
   }
   for (auto next = connections_.begin(); next != connections_.end();) {
     const auto& [id, c] = *next++;  // closing erases it
-    const bool is_answered = c->state != Connection::State::Native || c->requests_in_flight == 0;
+    const bool is_answered = !c->is_open() || c->requests_in_flight == 0;
     const bool is_late = ctx.now.monotonic >= drain_by_;
     SOMETIMES("node: a peer does not read its last answers", is_answered && is_late && !c->is_quiet());
     if (is_answered && (is_late || c->is_quiet())) close_now(ctx, id, is_late ? Errc::PeerTooSlow : Errc::Stopping);

@@ -3,7 +3,11 @@
 // connection and step. Both codecs are called here and in link.h, and nowhere else.
 //
 //   Accepted -> Greeting --preamble--> Native --broken frame, wrong hello--> Closing --replies out, or time-out--> closed
+//                        --0 or 1--> Remoting --broken frame or header--------^
 //                        --anything else--> one line of text, counted ---------^
+//
+// A request of RocketMQ's protocol may become several commands, or none; it is answered once, when all of them are, by the last or by the
+// first refusal.
 //
 // A connection in Closing is gone for everybody else: nothing is read from it, and replies to it are dropped.
 //
@@ -23,14 +27,16 @@
 #include "core/io/tickets.h"
 #include "core/wire/framer.h"
 #include "core/wire/native/codec.h"
+#include "core/wire/remoting/commands.h"
 
 namespace fulmar {
 
 // Where a reply goes.
 struct RequestRef {
   ConnId conn;
-  uint32_t opaque = 0;
+  uint32_t opaque = 0;         // of a remoting request: its place among the connection's unanswered ones
   bool is_one_way = false;
+  bool is_remoting = false;
 };
 
 class RequestHandler {
@@ -57,7 +63,7 @@ struct EndpointLimits {
 
 struct EndpointCounters {
   uint64_t accepted = 0, closed = 0, requests = 0, replies = 0, refused_protocol = 0, refused_full = 0, broken_frames = 0,
-           broken_headers = 0, too_slow = 0, sends = 0, pauses = 0, deaf = 0;
+           broken_headers = 0, pushes = 0, too_slow = 0, sends = 0, pauses = 0, deaf = 0;
 };
 
 class Endpoint {
@@ -84,6 +90,8 @@ class Endpoint {
   // Room for `bytes` more of slices on this connection? A pull that finds none waits (on_sent makes room). An empty connection has
   // room for anything, so that a message above the bound still leaves.
   bool has_room_for_slices(ConnId conn, uint64_t bytes) const;
+  // Tells a client of RocketMQ's protocol that a group of it has other members now. Dropped when the connection is gone or another's.
+  void tell_group_changed(ConnId conn, std::string_view group);
   // Null when the connection is gone or about to be closed.
   const Peer* peer(ConnId conn) const;
   bool is_open(ConnId conn) const { return peer(conn) != nullptr; }
@@ -106,6 +114,7 @@ class Endpoint {
   void read_frames(Ctx& ctx, ConnId id, Connection& c, Bytes chunk, RequestHandler& handler);
   // False when the connection is closing now.
   bool read_request(Ctx& ctx, ConnId id, Connection& c, Bytes frame, RequestHandler& handler);
+  bool read_remoting(Ctx& ctx, ConnId id, Connection& c, Bytes frame, RequestHandler& handler);
   bool read_hello(Ctx& ctx, ConnId id, Connection& c, const native::DecodedRequest& request, RequestHandler& handler);
   bool refuse_header(Ctx& ctx, ConnId id, Connection& c, const native::DecodeFailure& failure, RequestHandler& handler);
   void limit_partial_bytes(Ctx& ctx, RequestHandler& handler);
@@ -113,7 +122,9 @@ class Endpoint {
   bool has_room_for_answers(const Connection& c) const;
   void set_backlog(ConnId id, Connection& c, Bytes rest);
 
-  void answer(ConnId id, Connection& c, uint32_t opaque, const Reply& reply, std::span<const FileSlice> slices);
+  // `ask`: of a remoting request, whose opaque number it knows.
+  void answer(ConnId id, Connection& c, uint32_t opaque, const Reply& reply, std::span<const FileSlice> slices, const remoting::Ask* ask = nullptr);
+  void answer_part(const RequestRef& to, Connection& c, const Reply& reply, std::span<const FileSlice> slices);
   void refuse_protocol(Ctx& ctx, ConnId id, Connection& c, std::string_view why);
   void touch(ConnId id, Connection& c);
   void send(Ctx& ctx, ConnId id, Connection& c);
@@ -130,6 +141,8 @@ class Endpoint {
   EndpointLimits limits_;
   EndpointCounters counters_;
   native::Codec codec_;
+  remoting::Codec remoting_codec_;
+  int32_t next_push_ = 1;                             // opaque number of what we ask of RocketMQ's clients
   TicketBook<InFlight> sends_;
   std::map<ConnId, std::unique_ptr<Connection>> connections_;
   std::set<std::pair<Monotonic, ConnId>> deadlines_;  // greetings and closings

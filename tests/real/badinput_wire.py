@@ -73,13 +73,39 @@ def all_ports(server):
 def garbage(server):
     """garbage on both ports: one line, closed within a second"""
     r = random.Random(1)
-    heads = [b'GET / HTTP/1.1\r\nHost: x\r\n\r\n', b'SSH-2.0-x\r\n', b'\x16\x03\x01\x02\x00\x01', b'\x00\x00\x00\x10\x00\x00\x00\x08', b'\xff' * 64, b'\n', b'fulmar\0\1', b'FULMAX\0\1', b'FULMA\0\0\1']
-    heads += [bytes([1 + r.randrange(69)]) + r.randbytes(r.randrange(1, 100_000)) for _ in range(20)]
+    heads = [b'GET / HTTP/1.1\r\nHost: x\r\n\r\n', b'SSH-2.0-x\r\n', b'\x16\x03\x01\x02\x00\x01', b'\xff' * 64, b'\n', b'fulmar\0\1', b'FULMAX\0\1', b'FULMA\0\0\1']
+    heads += [bytes([2 + r.randrange(68)]) + r.randbytes(r.randrange(1, 100_000)) for _ in range(20)]
     for port in all_ports(server):
         for data in heads:
             said = closes(port, data)
             expect(said == b'' or said.endswith(b'\r\n'), f'said {said[:80]!r} to {data[:8]!r}')
             expect(said != b'' or len(data) > 1000, f'nothing said to {data[:8]!r}')
+
+
+def remoting(header, body=b'', encoding=0):
+    return struct.pack('>II', 4 + len(header) + len(body), len(header) | encoding << 24) + header + body
+
+
+@case
+def remoting_garbage(server):
+    """frames of RocketMQ's protocol that are none: closed within a second; requests that lack something are told what"""
+    broken = [b'\x01\0\0\0', b'\0\0\0\x03', b'\0\0\0\x08\0\0\0\x09', remoting(b'{}', encoding=2), remoting(b'{}'), remoting(b'x'), remoting(b'{"code":1,"opaque":1'),
+              remoting(b'{"code":1,"opaque":1,"x":' + b'[' * 10_000), remoting(b'{"code":1,"opaque":99999999999}'), remoting(b'\0' * 10, encoding=1), remoting(b'\xff' * 40, encoding=1)]
+    asked = {b'{"code":105,"opaque":5}': b"field 'topic' is missing", b'{"code":200050,"opaque":5}': b'"code":3,', b'{"code":30,"opaque":5,"extFields":{"topic":"t","queueId":"x"}}': b"'queueId'",
+             b'{"code":34,"opaque":5,"language":"KLINGON"}': b'no JSON', b'{"code":10,"opaque":5,"flag":2}': b''}
+    for port in all_ports(server):
+        for data in broken:
+            expect(closes(port, data) == b'', f'said something to {data[:20]!r}')
+        s = dial(port)
+        for header, wanted in asked.items():
+            s.sendall(remoting(header) + remoting(b'{"code":9999,"opaque":6}'))   # whose answer ends the wait
+            said = b''
+            while b'"opaque":6' not in said:
+                more = s.recv(65536)
+                expect(more != b'', f'closed after {header!r}')
+                said += more
+            expect(wanted in said and (b'"opaque":5' in said) == (wanted != b''), f'said {said!r} to {header!r}')
+        s.close()
 
 
 @case

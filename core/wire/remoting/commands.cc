@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <tuple>
 
 #include "core/base/marks.h"
@@ -15,6 +14,7 @@ namespace fulmar::remoting {
 
 namespace {
 constexpr JsonBounds kBodyBounds{1u << 20, 32, 50'000};   // of bodies that are JSON
+constexpr int64_t kSuspendMsMax = 25'000;                 // clients give a call up after 30 s
 constexpr int32_t kPullBytes = 256 * 1024;                // when the client does not say, as RocketMQ's do not before 5.0
 constexpr uint32_t kCommitsOffset = 1, kSuspends = 2, kHasSubscription = 4, kFiltersByClass = 8;   // sysFlag of a pull
 constexpr std::string_view kRetryPrefix = "%RETRY%";
@@ -195,7 +195,7 @@ void Codec::pull(Args& args) {
   c.bytes_max = args.number_or<int32_t>("maxMsgBytes", kPullBytes);
   if (c.bytes_max <= 0) c.bytes_max = kPullBytes;
   const auto suspend_ms = args.number<int64_t>("suspendTimeoutMillis");
-  if ((flags & kSuspends) != 0) c.suspend_ms = static_cast<uint32_t>(std::clamp<int64_t>(suspend_ms, 0, std::numeric_limits<int32_t>::max()));
+  if ((flags & kSuspends) != 0) c.suspend_ms = static_cast<uint32_t>(std::clamp<int64_t>(suspend_ms, 0, kSuspendMsMax));
   if ((flags & kFiltersByClass) != 0) args.wrong("classes as filters are not supported", "sysFlag bit 3");
   // No subscription in the request: what the members of the group have said counts.
   if ((flags & kHasSubscription) != 0) {

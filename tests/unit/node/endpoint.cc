@@ -84,14 +84,12 @@ TEST_F(EndpointTest, RefusesOtherProtocolsWithOneLine) {
     EXPECT_EQ(kit.asked(), fmt::format("close {} Canceled\n", conn));
     return std::string(as_text(line));
   };
-  const std::string start = "fulmar speaks its native protocol on this port; ";
-  EXPECT_EQ(line_for({0, 0, 1, 2, 0, 0, 0, 200}), start + "the remoting protocol is not served here\r\n");
-  EXPECT_EQ(line_for({1}), start + "the remoting protocol is not served here\r\n");
+  const std::string start = "fulmar speaks its native protocol and RocketMQ's on this port; ";
   EXPECT_EQ(line_for({0x16, 3, 1}), start + "TLS is not served here\r\n");
   EXPECT_EQ(line_for({'G', 'E', 'T'}), start + "these bytes belong to another one\r\n");
   EXPECT_EQ(line_for({'F', 'U', 'L', 0}), start + "these bytes belong to another one\r\n");
   EXPECT_EQ(line_for({'F', 'U', 'L', 'M', 'A', 'R', 0, 2}), start + "the client speaks version 2, the server version 1\r\n");
-  EXPECT_EQ(endpoint.counters().refused_protocol, 6u);
+  EXPECT_EQ(endpoint.counters().refused_protocol, 4u);
   EXPECT_EQ(endpoint.connection_count(), 0u);
 }
 
