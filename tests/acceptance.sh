@@ -44,6 +44,8 @@ diskfull() { bash tests/real/diskfull.sh; }
 examples() { bash tests/examples/run.sh; }
 retention() { bash tests/real/retention.sh "$(is_full && echo 20 || echo 5)"; }
 scale() { is_full && python3 tests/real/scale.py || python3 tests/real/scale.py --connections 2000 --queues 10000 --gib 20 --report; }
+interop() { bash tests/interop/run.sh; }
+interop_self_test() { bash tests/interop/run.sh --self-test; }
 bad_input() { python3 tests/real/badinput.py; }
 metrics() { python3 tests/real/metrics.py; }
 metrics_self_test() { python3 tests/real/metrics.py --self-test; }
@@ -84,7 +86,7 @@ bench() { "$bin/bench_core" --benchmark_min_time="$(is_full && echo 0.5 || echo 
 
 # --- the runner -------------------------------------------------------------------------------------------------------------------------------
 
-lines=(quickstart quickstart_self_test start residence kill9 takeover takeover_self_test flush flush_self_test diskfull retention scale bad_input metrics metrics_self_test examples swarm one_hash explore mutants purity derived_files speed bench)
+lines=(quickstart quickstart_self_test start residence kill9 takeover takeover_self_test flush flush_self_test diskfull retention scale bad_input interop interop_self_test metrics metrics_self_test examples swarm one_hash explore mutants purity derived_files speed bench)
 for name in "${wanted[@]}"; do
   [[ " ${lines[*]} " == *" $name "* ]] || { echo "acceptance: no line is named $name; there are: ${lines[*]}" >&2; exit 2; }
 done

@@ -139,6 +139,8 @@ real_stage() {
   check badinput python3 tests/real/badinput.py
   check metrics python3 tests/real/metrics.py
   check metrics_self_test python3 tests/real/metrics.py --self-test
+  check interop bash tests/interop/run.sh
+  check interop_self_test bash tests/interop/run.sh --self-test
   check examples bash tests/examples/run.sh
   check quickstart bash cmd/quickstart.sh
   check quickstart_self_test quickstart_self_test
