@@ -347,9 +347,11 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
   } else if (id == kRecovered) {
     retention_.recovered(name, record.values[0], world_.now().ns, b.leap_ms);
     log_begins(b, record.values[0]);
+    b.derived_to = record.values[2];
     recovered(b, record.values[1]);
     check_flushed(b, record.values[1]);
   } else if (id == kRoundDone) {
+    b.derived_to = record.values[0];
     if (record.values[0] >= b.log_end) b.is_rebuilding = false;   // as far as a checkpoint may have claimed
     check_round(b, record.values[0]);
   } else if (id == kRebuildDerived || id == kQueuesRebuilt || id == kIndexRebuilt) {

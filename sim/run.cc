@@ -264,9 +264,9 @@ bool Run::verify() {
   workload_.end_watching();
   // Until then nobody is at rest.
   const auto is_built = [this] {
-    return std::none_of(court_.brokers().begin(), court_.brokers().end(), [](const Court::BrokerFacts& b) { return b.is_rebuilding && !b.is_damaged; });
+    return std::none_of(court_.brokers().begin(), court_.brokers().end(), [](const Court::BrokerFacts& b) { return b.derived_to < b.log_end && !b.is_damaged; });
   };
-  if (!wait_for("what was built again is durable", is_built)) return false;
+  if (!wait_for("what was found is derived durably", is_built)) return false;
   for (int i = 0; i < 40 && !world_.has_failed(); ++i) {
     run_for(Duration::milliseconds(137));
     for (const auto& b : court_.brokers()) court_.resources().quiet(b.geometry.name, world_.tickets_out(b.node));
