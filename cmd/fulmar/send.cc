@@ -67,6 +67,7 @@ class Account {
   bool wait_for_all(const Post& post) { return wait(post, [this] { return in_flight_ == 0 && again_.empty(); }); }
   void sent() {
     const std::lock_guard lock(mutex_);
+    if (in_flight_ == 0 && again_.empty()) progress_ = Clock::now();   // nobody owed us anything before
     ++in_flight_;
     ++sent_;
   }
@@ -117,9 +118,11 @@ class Account {
   }
   template <class Is> bool wait(const Post& post, Is is_fine) {
     std::unique_lock lock(mutex_);
-    while (!is_fine()) {
+    while (true) {
       const Clock::time_point now = Clock::now();
-      if (now - progress_ > std::chrono::milliseconds(options_.ack_timeout_ms)) return false;
+      const bool is_owed = in_flight_ > 0 || !again_.empty();
+      if (is_owed && now - progress_ > std::chrono::milliseconds(options_.ack_timeout_ms)) return false;
+      if (is_fine()) return true;
       if (!again_.empty() && again_.front().due <= now && in_flight_ < options_.window) {
         const OutgoingPtr message = again_.front().message;
         again_.pop_front();
@@ -131,7 +134,6 @@ class Account {
       }
       changed_.wait_for(lock, std::chrono::milliseconds(again_.empty() ? 200 : 10));
     }
-    return true;
   }
   struct Again { OutgoingPtr message; Clock::time_point due; };
   using Ack = std::pair<std::string, reply::Sent>;
@@ -215,21 +217,23 @@ int run_send(const SendOptions& options) {
   };
   const Clock::time_point begin = Clock::now();
   uint64_t sent = 0;
+  // False: nothing was acknowledged for so long that there is no point in reading on.
   const auto send = [&](std::string body) {
     if (options.rate > 0) std::this_thread::sleep_until(begin + std::chrono::microseconds(sent * 1'000'000 / options.rate));
     ++sent;
-    if (is_stuck || !account.wait_for_room(post)) {
-      is_stuck = true;
-      return;
-    }
+    if (!account.wait_for_room(post)) return is_stuck = true, false;
     auto message = std::make_shared<Outgoing>(Outgoing{make_unique_key(), options.topic, std::move(body), common, options.queue});
     (void)property::add(message->properties, property::kUniqueKey, message->id);
     account.sent();
     post(std::move(message));
+    return true;
   };
-  const auto send_lines = [&](std::istream& in) { for (std::string line; std::getline(in, line);) if (!line.empty()) send(std::move(line)); };
-  for (const std::string& body : options.bodies) send(body);
+  const auto send_lines = [&](std::istream& in) {
+    for (std::string line; !is_stuck && std::getline(in, line);) if (!line.empty()) (void)send(std::move(line));
+  };
+  for (const std::string& body : options.bodies) if (!send(body)) break;
   for (const std::string& file : options.files) {
+    if (is_stuck) break;
     std::ifstream in(file, std::ios::binary);
     if (!in) return complain(kFailed, fmt::format("cannot read {}", file));
     send_lines(in);
@@ -239,7 +243,8 @@ int run_send(const SendOptions& options) {
     return kFailed;
   }
   if (options.bodies.empty() && options.files.empty()) send_lines(std::cin);
-  if (!account.wait_for_all(post) || is_stuck) complain(kFailed, fmt::format("nothing was acknowledged for {} ms", options.ack_timeout_ms));
+  is_stuck = is_stuck || !account.wait_for_all(post);
+  if (is_stuck) complain(kFailed, fmt::format("nothing was acknowledged for {} ms", options.ack_timeout_ms));
   // A topic that nobody knows may only mean that no broker is there: that is another sentence.
   std::vector<BrokerPlace> brokers;
   const bool is_nobody_there = account.has_no_topic() && find_brokers(client, options.name_servers, brokers) == kNotConnected;

@@ -345,6 +345,33 @@ def full_disk():
         disk.close()
 
 
+@case
+def quiet_input():
+    """send: input that rests is no silence of the broker; a broker that is silent ends it, however much input is left"""
+    server = Server().ready()
+    command = [FULMAR, 'send', 'quiet', '-n', f'127.0.0.1:{server.namesrv}', '--ack-timeout-ms', str(1500 * TIME_FACTOR)]
+    sender = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    sender.stdin.write(b'one\n')
+    sender.stdin.flush()
+    time.sleep(3 * TIME_FACTOR)
+    out, err = sender.communicate(b'two\n', timeout=20 * TIME_FACTOR)
+    expect(sender.returncode == 0 and b'sent 2 acked 2' in out and err == b'', f'{sender.returncode}: {out!r} {err!r}')
+    sender = subprocess.Popen([*command, '--rate', '10', '--quiet'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(0.5 * TIME_FACTOR)
+    server.kill()
+    begin = time.monotonic()
+    try:
+        out, err = sender.communicate(b'line\n' * 2000, timeout=60 * TIME_FACTOR)   # 200 s at that rate
+    except subprocess.TimeoutExpired:
+        sender.kill()
+        sender.communicate()
+        raise Failure('send goes on reading although nothing is acknowledged')
+    Ended(sender.returncode, out.decode(), err.decode()).must(1, 'nothing was acknowledged')
+    took = time.monotonic() - begin
+    expect(took < 15 * TIME_FACTOR, f'it gave up after {took:.1f} s')
+    return f'gave up after {took:.1f} s'
+
+
 # --- signals ------------------------------------------------------------------------------------------------------------------------------
 
 
