@@ -161,6 +161,11 @@ void Recovery::on_done(Ctx& ctx, const Done& done) {
     if (stage_ == Stage::Marking || stage_ == Stage::Zeroing) {
       // A full disk must not keep an operator from starting: try again.
       SOMETIMES("store: recovery finds the disk full", true);
+      if (done.outcome.error().code == Errc::DiskFull && stage_ == Stage::Marking && has_abort_) {
+        SOMETIMES("store: the marker of an earlier life serves a start on a full disk", true);
+        --out_;   // it says the same, and reading must not wait for room
+        return;
+      }
       if (done.outcome.error().code == Errc::DiskFull) {
         ctx.timers.set(TimerId(uint64_t{owner::kRecovery} << 56), ctx.now.monotonic + Duration::seconds(1));
         is_waiting_ = true;

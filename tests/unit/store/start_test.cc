@@ -34,5 +34,21 @@ TEST(Start, EndsWithTheLastRecordThatIsFed) {
   }
 }
 
+// Killed on a disk that has no block left: what is there can be read, and is not waited for with the marker, which the killed life left.
+TEST(Start, OnAFullDiskServesWhatIsThere) {
+  StoreHarness store{Seed{3}};
+  ASSERT_TRUE(store.run_until(Store::State::Serving));
+  append(store, 20);
+  run_for(store, Duration::seconds(2));
+  store.kill();
+  store.driver.is_disk_full = true;
+  ASSERT_TRUE(store.run_until(Store::State::Serving, 2000));
+  EXPECT_TRUE(store.driver.is_disk_full);
+  const auto bodies = store.read_queue("t", 0);
+  ASSERT_TRUE(bodies.has_value());
+  EXPECT_EQ(bodies->size(), 20u);
+  EXPECT_FALSE(store.append("t", 0, "one more").has_value());
+}
+
 }  // namespace
 }  // namespace fulmar::testing
