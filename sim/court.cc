@@ -218,7 +218,10 @@ void Court::judge_metrics(const BrokerFacts& b, const std::vector<reply::Metrics
   std::vector<std::string> certain;   // of the others a commit may still arrive, between the question and the metrics
   for (const std::string& group : groups)
     if (!offsets_.has_lost_track(group, name)) certain.push_back(group);
-  metrics_.judge(name, certain);
+  std::map<std::string, uint64_t> may_arrive;   // attempts that were given up, of messages that another attempt brought in, too
+  for (const SentMessage& m : ledger_.all())
+    if (!scenario_.oracles.expects_prompt) ++may_arrive[m.topic];
+  metrics_.judge(name, certain, may_arrive);
 }
 
 void Court::end_reading() {
@@ -297,6 +300,8 @@ void Court::on_life(World& world, Life who, LifeChange change, const Error* why)
   BrokerFacts* b = broker_at(who.node);
   const std::string& name = world.name(who.node);
   if (change == LifeChange::Started) resources_.started(name);
+  if (change == LifeChange::Paused) answers_.paused(name, world.now().ns);
+  if (change == LifeChange::Resumed) answers_.resumed(name, world.now().ns);
   if (change == LifeChange::Started || change == LifeChange::Paused || change == LifeChange::Resumed) return;
   answers_.died(name);
   if (wire_) wire_->died(who.node);

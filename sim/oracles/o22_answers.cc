@@ -24,13 +24,22 @@ void Answers::answered(uint64_t call, int64_t now_ns) {
 }
 
 void Answers::died(const std::string& node) {
+  paused_.erase(node);
   std::erase_if(calls_, [&](const auto& entry) { return entry.second.node == node; });
+}
+
+void Answers::resumed(const std::string& node, int64_t now_ns) {
+  const auto since = paused_.find(node);
+  if (since == paused_.end()) return;
+  for (auto& [id, call] : calls_)
+    if (call.node == node) call.deadline_ns += now_ns - since->second;
+  paused_.erase(since);
 }
 
 void Answers::at(int64_t now_ns) {
   for (auto it = calls_.begin(); it != calls_.end();) {
     const Call& c = it->second;
-    if (c.has_many_answers || now_ns <= c.deadline_ns) { ++it; continue; }
+    if (c.has_many_answers || now_ns <= c.deadline_ns || paused_.contains(c.node)) { ++it; continue; }
     verdicts_.violated("O22", fmt::format("{} has not answered {} (call {}) by its deadline", c.node, c.what, it->first));
     it = calls_.erase(it);
   }

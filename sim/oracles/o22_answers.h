@@ -18,6 +18,8 @@ class Answers {
   void told(uint64_t call, const std::string& node, std::string_view what, int64_t deadline_ns, bool has_many_answers);
   void answered(uint64_t call, int64_t now_ns);
   void died(const std::string& node);              // its calls are answered by nobody any more
+  void paused(const std::string& node, int64_t now_ns) { paused_[node] = now_ns; }   // it can answer nobody: its time stands still …
+  void resumed(const std::string& node, int64_t now_ns);                            // … and its calls have so much longer
   void at(int64_t now_ns);
   size_t open() const { return calls_.size(); }
   // --- requests on a connection, as its server's side saw them ----------------------------------------------------------------------------
@@ -31,6 +33,7 @@ class Answers {
   Verdicts& verdicts_;
   std::map<uint64_t, Call> calls_;
   std::set<uint64_t> done_;
+  std::map<std::string, int64_t> paused_;
   std::map<std::pair<uint64_t, uint32_t>, Request> requests_;
 };
 

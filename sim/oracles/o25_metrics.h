@@ -24,7 +24,8 @@ class MetricsAgree {
   void cannot_know(const std::string& broker) { brokers_[broker].is_known = false; }
   // A page of the broker; the last one lets it be compared. `group`: only those groups commit nothing beside what committed() was told.
   void said(const std::string& broker, const reply::Metrics& page);
-  void judge(const std::string& broker, const std::vector<std::string>& groups);
+  // `may_arrive`: by topic, how many messages may have come in since they were read, sent long ago.
+  void judge(const std::string& broker, const std::vector<std::string>& groups, const std::map<std::string, uint64_t>& may_arrive = {});
 
  private:
   struct Queue { int64_t min = 0, max = 0; };
