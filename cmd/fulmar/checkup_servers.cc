@@ -151,7 +151,7 @@ void check_broker(const BrokerConfig& config, const std::string& owner, Findings
   if (!config.broker_ip.empty() && !is_own_address(config.broker_ip))
     out.push_back({Level::Notice, "address", fmt::format("brokerIP1 is {}, which is not an address of this machine", config.broker_ip), "right behind a NAT or a load balancer, wrong otherwise"});
   if (owner.empty()) {
-    check_port_is_free("port", at, "--listen HOST:PORT, listenPort", out);
+    check_port_is_free("port", at, "--listen HOST:PORT, listenHost, listenPort", out);
     if (const auto metrics = metrics_address(config); metrics && metrics->port != 0)
       check_port_is_free("metrics port", *metrics, "--metrics HOST:PORT, metricsPromExporterPort", out);
     return;
