@@ -101,7 +101,7 @@ void check_space(const BrokerConfig& config, const std::string& where, Findings&
     return;
   }
   const uint64_t free = uint64_t{space.f_bavail} * space.f_frsize, used = (uint64_t{space.f_blocks} - space.f_bfree) * space.f_frsize;
-  const uint64_t percent = used + free == 0 ? 100 : used * 100 / (used + free);
+  const uint64_t percent = DiskSpace{0, used, free}.percent_used();
   const std::string measured = fmt::format("{} % used, {} free under {}", percent, mib(free), where);
   const std::string fix = "free room on that disk, or keep the store elsewhere (storePathRootDir)";
   if (percent >= config.disk_refuse_percent || free < config.disk_free_bytes_min)

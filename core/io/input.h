@@ -25,7 +25,14 @@ struct FileEntry {
   Wall modified;
   bool is_directory = false;
 };
-struct DiskSpace { uint64_t total = 0, used = 0, free = 0; };  // bytes; free is what an unprivileged writer may still take
+// Bytes; free is what an unprivileged writer may still take. Of what a file system has, as RocketMQ's watermarks count it.
+struct DiskSpace {
+  uint64_t total = 0, used = 0, free = 0;
+  uint64_t percent_used() const { return used + free == 0 ? 100 : used * 100 / (used + free); }
+  // With so many bytes more, or fewer, in use.
+  DiskSpace filled(uint64_t bytes) const { return {total, used + std::min(bytes, free), free - std::min(bytes, free)}; }
+  DiskSpace emptied(uint64_t bytes) const { return {total, used - std::min(bytes, used), free + std::min(bytes, used)}; }
+};
 
 struct Listening { Ticket ticket; Result<Address> at; };               // the port we really got; AddressInUse, BadAddress, NotPermitted
 struct Accepted  { ConnId conn; Port port; Peer peer; };

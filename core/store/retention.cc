@@ -95,21 +95,25 @@ void Retention::on_space(const DiskSpace& space, Monotonic now) {
   const bool is_exact = now >= blocks_gone_at_;
   if (!is_exact && now < believed_until_) return;
   space_ = space;
+  space_at_ = watermarks_.appended;
   left_bytes_ = is_exact ? 0 : log_.files().file(0).size;
   believed_until_ = now + kSpaceBelieved;
 }
 
 uint64_t Retention::disk_percent() const {
   if (!space_) return 0;
-  const uint64_t usable = space_->used + space_->free;
-  return usable == 0 ? 100 : (space_->used - std::min(space_->used, left_bytes_)) * 100 / usable;
+  return space_->filled((watermarks_.appended - space_at_).value()).emptied(left_bytes_).percent_used();
+}
+
+bool Retention::is_forced() const {
+  return config_.is_deleting_forcibly && disk_percent() >= std::min(config_.disk_forced_percent, config_.disk_refuse_percent);
 }
 
 void Retention::pump(Ctx& ctx, PhysicalOffset derived) {
   note_writing(ctx);
   switch (state_) {
     case State::Resting: {
-      if (!is_look_due_ && !is_long()) return;
+      if (!is_look_due_ && !is_long() && !is_forced()) return;
       is_look_due_ = false;
       why_ = decide(ctx, derived);
       if (why_ != Why::None) measure(ctx);
@@ -170,7 +174,7 @@ bool Retention::may_go(PhysicalOffset derived) const {
 
 std::optional<PhysicalOffset> Retention::wants_derived(PhysicalOffset derived) const {
   const FileSequence& files = log_.files();
-  if (state_ != State::Resting || !is_long() || !files.can_retire_front() || kept_start_ == files.begin()) return std::nullopt;
+  if (state_ != State::Resting || (!is_long() && !is_forced()) || !files.can_retire_front() || kept_start_ == files.begin()) return std::nullopt;
   const PhysicalOffset needed(files.file(0).end() + 1);
   return derived < needed && needed <= watermarks_.appended ? std::optional(needed) : std::nullopt;
 }
@@ -247,14 +251,11 @@ Retention::Why Retention::decide(Ctx& ctx, PhysicalOffset derived) {
   if (!may_go(derived)) return Why::None;
   // Kept for a group: looked at again when some group has come further.
   if (kept_start_ == log_.files().begin() && (ctx.now.monotonic < next_weighing_ || meta_.changes() == weighed_changes_)) return Why::None;
-  const uint64_t percent = disk_percent();
   const bool is_expired = is_old(ctx);
   if (is_expired && is_hour(ctx.now)) return Why::Expired;
   if (is_long()) return Why::LongLog;
-  if (is_expired && percent >= config_.disk_expired_percent) return Why::DiskExpired;
-  const uint64_t forced = std::min(config_.disk_forced_percent, config_.disk_refuse_percent);
-  if (config_.is_deleting_forcibly && percent >= forced) return Why::DiskForced;
-  return Why::None;
+  if (is_expired && disk_percent() >= config_.disk_expired_percent) return Why::DiskExpired;
+  return is_forced() ? Why::DiskForced : Why::None;
 }
 
 // --- taking it -------------------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Retention {
   std::optional<Gone> take_gone() { return std::exchange(gone_, std::nullopt); }
   void on_durable(Ctx& ctx, PhysicalOffset begin);   // … and tells how far one that is durable says the log begins
   // What must be flushed, and queues and index derived to, before it can go on: nobody should wait for the next interval while the log is
-  // longer than it may be. Nothing: it waits for neither.
+  // longer than it may be, or the disk too full. Nothing: it waits for neither.
   std::optional<PhysicalOffset> wants_flushed(PhysicalOffset derived) const;
   std::optional<PhysicalOffset> wants_derived(PhysicalOffset derived) const;
   State state() const { return state_; }
@@ -71,6 +71,7 @@ class Retention {
   Why decide(Ctx& ctx, PhysicalOffset derived);
   bool is_hour(const Moment& now) const;
   uint64_t disk_percent() const;
+  bool is_forced() const;                            // the disk is so full that files go unexpired
   void measure(Ctx& ctx);
   void weigh(Ctx& ctx);                              // Measuring is done
   void count_unread();
@@ -90,7 +91,8 @@ class Retention {
   std::vector<Unread> unread_;
   std::optional<Gone> gone_;
 
-  std::optional<DiskSpace> space_;
+  std::optional<DiskSpace> space_;           // as measured when the log ended at space_at_
+  PhysicalOffset space_at_;
   uint64_t left_bytes_ = 0;                  // since that was measured
   Monotonic blocks_gone_at_, believed_until_;
   bool is_look_due_ = false;

@@ -175,9 +175,8 @@ PhysicalOffset Store::visible() const {
 namespace {
 std::string measured_disk(const std::optional<DiskSpace>& space, uint32_t percent_max, uint64_t free_min) {
   if (!space) return "not measured yet";
-  const uint64_t usable = space->used + space->free;
-  return fmt::format("used {} % ({} of {} bytes), free {} bytes; refused from {} % used or below {} bytes free", usable == 0 ? 100 : space->used * 100 / usable, space->used,
-                     usable, space->free, percent_max, free_min);
+  return fmt::format("used {} % ({} of {} bytes), free {} bytes; refused from {} % used or below {} bytes free", space->percent_used(), space->used,
+                     space->used + space->free, space->free, percent_max, free_min);
 }
 }  // namespace
 
@@ -189,7 +188,7 @@ Refusal Store::refusal(const Error& error) const {
   if (code == Errc::NotReady) return {Code::ServiceNotAvailable, out.cause, fmt::format("dispatched {} of {} bytes", watermarks_.dispatched, log_.files().limit()), 200};
   if (code == Errc::Stopping) return {Code::ServiceNotAvailable, out.cause, fmt::format("log ends at {}", watermarks_.appended), 1000};
   if (code == Errc::StoreDamaged) return {Code::ServiceNotAvailable, out.cause, fmt::format("{} damaged ranges", holes_.size()), 0};
-  if (code == Errc::DiskFull) return {Code::ServiceNotAvailable, out.cause, measured_disk(space_, config_.disk_refuse_percent, config_.disk_free_bytes_min), 10'000};
+  if (code == Errc::DiskFull) return {Code::ServiceNotAvailable, out.cause, measured_disk(disk_space(), config_.disk_refuse_percent, config_.disk_free_bytes_min), 10'000};
   if (code == Errc::LogRolling) return {Code::SystemBusy, out.cause, fmt::format("prepared to {}, appended to {}", log_.files().prepared_to(), watermarks_.appended), 20};
   if (code == Errc::UnflushedLimit)
     return {Code::SystemBusy, out.cause, fmt::format("appended {}, flushed {}, limit {}", watermarks_.appended, watermarks_.flushed, log_.append_limit()), 50};
@@ -226,7 +225,7 @@ std::vector<std::pair<std::string, std::string>> Store::status(const Moment& now
   out.emplace_back("topics", number(meta_.topic_count()));
   out.emplace_back("brokenQueues", number(queues_.broken_count()));
   out.emplace_back("isDiskFull", is_disk_full() ? "true" : "false");
-  out.emplace_back("commitLogDisk", measured_disk(space_, config_.disk_refuse_percent, config_.disk_free_bytes_min));
+  out.emplace_back("commitLogDisk", measured_disk(disk_space(), config_.disk_refuse_percent, config_.disk_free_bytes_min));
   return out;
 }
 
@@ -330,6 +329,7 @@ void Store::pump(Ctx& ctx) {
   }
   if (state_ == State::Serving || state_ == State::Draining) exports_.pump(ctx);
   pump_disk(ctx);
+  pump_watermark(ctx);
   if (state_ == State::Draining) pump_stop(ctx);
   route_warmed(ctx);
   arm(ctx);
@@ -472,24 +472,32 @@ void Store::on_space(Ctx& ctx, const Space& answer) {
   (void)tickets_.redeem(answer.ticket);
   is_space_asked_ = false;
   if (!answer.space) return;  // the directory may not exist yet
-  DiskSpace space = *answer.space;
-  // Blocks that are ours and not used yet count as free (decision 10).
-  const uint64_t ours = std::min(log_.prepared_unused_bytes(), space.used);
-  space.used -= ours;
-  space.free += ours;
   if (space_ && answer.space->free > raw_free_) log_.files().unblock(ctx);
   raw_free_ = answer.space->free;
-  space_ = space;
-  retention_.on_space(space, ctx.now.monotonic);
-  const uint64_t usable = space.used + space.free;
-  const uint64_t percent = usable == 0 ? 100 : space.used * 100 / usable;
-  const bool is_refusing = percent >= config_.disk_refuse_percent || space.free < config_.disk_free_bytes_min;
+  // Blocks that are ours and not used yet count as free (decision 10).
+  space_ = answer.space->emptied(log_.prepared_unused_bytes());
+  space_at_ = watermarks_.appended;
+  retention_.on_space(*space_, ctx.now.monotonic);
+}
+
+// A fast disk fills in less than the time between two measurements, and queues and index need what the log leaves them: what was appended
+// since the last one counts at once.
+std::optional<DiskSpace> Store::disk_space() const {
+  if (!space_) return std::nullopt;
+  return MUTANT(DiskBelievedForASecond) ? *space_ : space_->filled((watermarks_.appended - space_at_).value());
+}
+
+void Store::pump_watermark(Ctx& ctx) {
+  const std::optional<DiskSpace> space = disk_space();
+  if (!space) return;
+  const uint64_t percent = space->percent_used();
+  const bool is_refusing = percent >= config_.disk_refuse_percent || space->free < config_.disk_free_bytes_min;
   if (is_refusing == is_disk_refusing_) return;
   is_disk_refusing_ = is_refusing;
   SOMETIMES("store: the disk passes the refusal watermark", is_refusing);
   SOMETIMES("store: the disk has room again", !is_refusing);
-  if (is_refusing) ctx.trace.note(DiskRefusingEvent{percent, space.free, config_.store_path});
-  else ctx.trace.note(DiskAcceptingEvent{percent, space.free, config_.store_path});
+  if (is_refusing) ctx.trace.note(DiskRefusingEvent{percent, space->free, config_.store_path});
+  else ctx.trace.note(DiskAcceptingEvent{percent, space->free, config_.store_path});
 }
 
 // --- stop ----------------------------------------------------------------------------------------------------------------------------

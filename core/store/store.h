@@ -65,7 +65,7 @@ class Store : private MetaLog {
   // Whether a message would be taken now; the errors of append() that do not depend on the message.
   Result<void> can_write(Ctx& ctx) const { return may_append(ctx, false); }
   bool is_disk_full() const { return is_disk_refusing_ || log_.files().blocked() != nullptr; }
-  const std::optional<DiskSpace>& disk_space() const { return space_; }   // our own reserve counted as free
+  std::optional<DiskSpace> disk_space() const;   // our own reserve counted as free, what was appended since it was measured as used
   uint64_t flush_count() const { return flusher_.asked_count(); }
 
   // --- inputs: tickets and timers whose owner byte is_store() -----------------------------------------------------------------------------
@@ -90,6 +90,7 @@ class Store : private MetaLog {
   void pump_checkpoint(Ctx& ctx);
   void pump_retention(Ctx& ctx);
   void pump_disk(Ctx& ctx);
+  void pump_watermark(Ctx& ctx);
   void pump_stop(Ctx& ctx);
   void on_space(Ctx& ctx, const Space& answer);
   void route_warmed(Ctx& ctx);
@@ -122,7 +123,8 @@ class Store : private MetaLog {
   bool is_table_written_ = false;
   uint64_t table_entries_ = 0;              // over all queues, as of the last table
   Round durable_round_{};                   // the last that is done
-  std::optional<DiskSpace> space_;
+  std::optional<DiskSpace> space_;          // as measured when the log ended at space_at_, our own reserve counted as free
+  PhysicalOffset space_at_;
   bool is_disk_refusing_ = false, is_space_asked_ = false;
   uint64_t raw_free_ = 0;                   // as measured, our own reserve not counted
   bool is_export_written_ = false, is_clean_written_ = false, is_abort_asked_ = false, is_abort_removed_ = false;

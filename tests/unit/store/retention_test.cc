@@ -168,6 +168,34 @@ TEST_F(RetentionTest, ByForceAsManyAsAreTooMany) {
   check_all();
 }
 
+// A fast disk fills in less than the time between two measurements: then queues and index had no room left, nothing was derived, and so
+// nothing could be deleted, for ever.
+TEST_F(RetentionTest, WhatIsAppendedSinceTheDiskWasMeasuredCountsAtOnce) {
+  for (const bool is_forced : {true, false}) {
+    SCOPED_TRACE(is_forced);
+    BrokerConfig config = retaining_config();
+    config.file_reserved_ms = 0;
+    config.is_deleting_forcibly = is_forced;
+    config.consume_queue_flush_interval_ms = 60'000;
+    serve(config);
+    store->driver.disk_bytes = 100 * config.commit_log_file_bytes;
+    store->driver.disk_used_percent = is_forced ? 84 : 89;
+    pass(Duration::seconds(3));
+    const Monotonic measured = store->driver.now.monotonic;
+    ASSERT_FALSE(store->store->is_disk_full());
+    ASSERT_EQ(begin(), 0u);
+    bool is_refused = false;
+    for (int i = 0; i < 400 && !is_refused && begin() == 0; ++i) {
+      const Result<Appended> done = store->append("t", 0, std::string(1000, '.'));
+      is_refused = !done && done.error().code == Errc::DiskFull;
+      store->run(4);
+    }
+    EXPECT_LT((store->driver.now.monotonic - measured).ms(), 900) << "no measurement may have helped";
+    EXPECT_EQ(is_refused, !is_forced);
+    EXPECT_EQ(begin() > 0, is_forced);
+  }
+}
+
 TEST_F(RetentionTest, NeverByForceWhereThatIsSwitchedOff) {
   BrokerConfig config = retaining_config();
   config.file_reserved_ms = 0;
