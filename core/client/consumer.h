@@ -77,7 +77,8 @@ class Consumer {
     uint8_t generation = 0;                          // of the walk's calls: the answer of one that is given up is not taken for another's
     bool has_position = false;
     QueueOffset position;                            // next pull
-    QueueOffset began;                               // where the walk of this queue began
+    QueueOffset began;                               // where the walk of this queue began …
+    bool has_begun_at_edge = false;                  // … because the broker said where its queue begins or ends, not from a stored offset
     std::vector<Batch> out;                          // oldest first
     int64_t messages_out = 0;
     uint64_t bytes_out = 0;
@@ -146,7 +147,7 @@ class Consumer {
   void on_offset(Ctx& ctx, At at, const Reply& reply);
   void find_start(Ctx& ctx, At at);
   void on_edge(Ctx& ctx, At at, const Reply& reply);
-  void begin_at(Ctx& ctx, At at, QueueOffset offset, bool is_found_again);
+  void begin_at(Ctx& ctx, At at, QueueOffset offset, bool is_found_again, bool is_kept = false);   // is_kept: the host said so
   void on_pulled(Ctx& ctx, At at, reply::Pulled pulled);
   void walk_failed(Ctx& ctx, At at, std::string_view what);
   void pull_later(Ctx& ctx, At at, Monotonic when);

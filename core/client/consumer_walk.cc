@@ -120,6 +120,9 @@ void Consumer::on_offset(Ctx& ctx, At at, const Reply& reply) {
     }
     queue.committed.reset();
     queue.consumed.reset();
+    // The edge at which it began may have been lost as well, and offsets below it given again.
+    const bool is_followed = !at.subscription->is_leaving && !queue.is_revoked;
+    if (queue.has_begun_at_edge && is_followed && !MUTANT(ConsumerTrustsItsBegin)) return find_start(ctx, at);
     // Where the group stood must not be forgotten: it would begin elsewhere next time.
     if (was_stored || at.subscription->from != StartFrom::First) queue.consumed = queue.began;
   }
@@ -131,12 +134,14 @@ void Consumer::on_offset(Ctx& ctx, At at, const Reply& reply) {
 // Nothing is committed: at what the host kept (broadcasting), or where `from` says.
 void Consumer::find_start(Ctx& ctx, At at) {
   const Subscription& s = *at.subscription;
-  if (const auto kept = s.positions.find(*at.key); kept != s.positions.end()) return begin_at(ctx, at, kept->second, true);
+  if (const auto kept = s.positions.find(*at.key); kept != s.positions.end()) return begin_at(ctx, at, kept->second, true, true);
   const bool is_by_time = s.from == StartFrom::Timestamp && !at.queue->is_new;
   // A broker of which the first route knew nothing may be new, or may have been away: what was sent to it since we began is what we are due.
-  const bool is_since_begin = s.from == StartFrom::Last && at.queue->is_on_new_broker;
+  // A broker that forgot where we began may have lost its end: what was sent to it since is found by its time.
+  const bool is_again = at.queue->has_begun_at_edge;
+  const bool is_since_begin = s.from == StartFrom::Last && (at.queue->is_on_new_broker || (is_again && !at.queue->is_new));
   SOMETIMES("client: a group begins at a time", is_by_time);
-  SOMETIMES("client: a broker joins a topic that is followed from its end", is_since_begin);
+  SOMETIMES("client: a broker joins a topic that is followed from its end", is_since_begin && !is_again);
   if (is_by_time || is_since_begin) {
     const Wall stamp = is_by_time ? s.from_time : Wall{s.began.ms - limits_.new_broker_margin.ms()};
     const command::SearchOffset search{.topic = s.topic, .queue_id = at.key->second, .stamp = stamp, .broker = {}};
@@ -156,11 +161,14 @@ void Consumer::on_edge(Ctx& ctx, At at, const Reply& reply) {
   begin_at(ctx, at, begin, from == StartFrom::First);
 }
 
-void Consumer::begin_at(Ctx& ctx, At at, QueueOffset offset, bool is_found_again) {
+void Consumer::begin_at(Ctx& ctx, At at, QueueOffset offset, bool is_found_again, bool is_kept) {
   Queue& queue = *at.queue;
   queue.failures = 0;
   queue.has_position = true;
   queue.is_in_doubt = false;
+  SOMETIMES("client: a broker lost the edge at which a group began", queue.has_begun_at_edge && offset < queue.began);
+  if (queue.has_begun_at_edge) offset = std::min(offset, queue.began);
+  queue.has_begun_at_edge = !is_kept && at.subscription->model == GroupModel::Clustering;
   queue.position = queue.began = offset;
   // Where a group began that would begin elsewhere next time must not be forgotten.
   if (!is_found_again) queue.consumed = offset;

@@ -205,6 +205,43 @@ TEST_F(ConsumerTest, AfterALostCallItGoesBackToWhatTheBrokerRemembers) {
   EXPECT_FALSE(kit.is_pending("a:10911 commit g t q0 @9"));
 }
 
+// It began at the first message there was, the deletion of what stood before was lost, and those offsets are given again.
+TEST_F(ConsumerTest, WhereTheBeginIsLostItIsAskedForAgain) {
+  subscribe(1, command::Subscribe::From::First);
+  kit.route("t", {{"a", 1}});
+  kit.answer("a:10911 offset g t q0", ClientKit::refusal(Code::QueryNotFound));
+  kit.asked();
+  kit.answer("a:10911 queue t q0", reply::Queue{QueueOffset(29), QueueOffset(29)});
+  kit.asked();
+  kit.answer("a:10911 pull t q0 @29", Errc::Reset);
+  kit.pass(100);
+  kit.asked();
+  kit.answer("a:10911 offset g t q0", ClientKit::refusal(Code::QueryNotFound));
+  EXPECT_EQ(kit.asked(), Lines{"a:10911 queue t q0"});
+  kit.answer("a:10911 queue t q0", reply::Queue{QueueOffset(7), QueueOffset(30)});
+  EXPECT_EQ(kit.asked().back(), "a:10911 pull t q0 @7");
+}
+
+// It began at the end, and the broker lost that end and what we wanted stored: its offsets were given again, so time says what was sent since.
+TEST_F(ConsumerTest, WhereTheEndIsLostAtWhichItBeganTimeSaysWhereToGoOn) {
+  subscribe(1, command::Subscribe::From::Last);
+  kit.route("t", {{"a", 1}});
+  kit.answer("a:10911 offset g t q0", ClientKit::refusal(Code::QueryNotFound));
+  kit.asked();
+  kit.answer("a:10911 queue t q0", reply::Queue{QueueOffset(5), QueueOffset(50)});
+  kit.asked();
+  kit.answer("a:10911 commit g t q0 @50", Errc::Reset);
+  kit.answer("a:10911 pull t q0 @50", Errc::Reset);
+  kit.pass(100);
+  kit.asked();
+  kit.answer("a:10911 offset g t q0", ClientKit::refusal(Code::QueryNotFound));
+  const Lines asked = kit.asked();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0], "a:10911 SearchOffset");
+  kit.answer(asked[0], reply::Offset{QueueOffset(20)});
+  EXPECT_EQ(kit.asked().back(), "a:10911 pull t q0 @20");
+}
+
 TEST_F(ConsumerTest, OffsetsThatAreGoneAreSaidAgain) {
   follow(3);
   kit.answer("a:10911 pull t q0 @3", Errc::Reset);
