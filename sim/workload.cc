@@ -396,6 +396,7 @@ void Workload::on_delivered(Place place, const reply::Delivered& delivered) {
   Member& m = member(place);
   const QueueKey queue{delivered.broker, delivered.topic, delivered.queue_id};
   const std::vector<Court::Item> items = court_.read(group.label, queue, delivered.records, true);
+  if (is_resetting_) began_since_reset_[{group.label, queue}].insert(delivered.first.value());
   if (const auto reset = reset_to_.find({group.label, queue}); reset != reset_to_.end() && delivered.first.value() == reset->second) {
     reset_to_.erase(reset);
     --resets_open_;

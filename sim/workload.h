@@ -139,6 +139,9 @@ class Workload final : public WorldObserver {
   std::deque<std::pair<CallId, Reply>> inbox_;
   uint64_t next_call_ = 1, sequence_total_ = 0;
   std::map<std::pair<std::string, QueueKey>, int64_t> reset_to_;   // by label: where a batch must begin now
+  // A batch may come before the answer that says where it must begin.
+  std::map<std::pair<std::string, QueueKey>, std::set<int64_t>> began_since_reset_;
+  bool is_resetting_ = false;
   size_t resets_open_ = 0, wipes_open_ = 0;
   size_t topics_open_ = 0, churns_open_ = 0, probes_open_ = 0, quiet_calls_ = 0;
   KeyedStream churn_draws_, made_draws_;

@@ -52,6 +52,7 @@ std::optional<NodeId> Workload::lose_a_client() {
 void Workload::begin_reset() {
   const Group& group = groups_.front();
   court_.once().moves(group.label);
+  is_resetting_ = true;
   for (const auto& broker : court_.brokers()) {
     ++resets_open_;
     ask_until(
@@ -67,6 +68,7 @@ void Workload::begin_reset() {
             const QueueKey key{name, group.topic, queue.queue_id};
             // What a filter passes over is not told.
             if (!group.tags.empty() || court_.order().end_of(key) <= queue.is.value() || reset_to_.contains({group.label, key})) continue;
+            if (began_since_reset_[{group.label, key}].contains(queue.is.value())) continue;
             reset_to_[{group.label, key}] = queue.is.value();
             ++resets_open_;
           }
