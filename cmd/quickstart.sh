@@ -22,6 +22,7 @@ esac
 if [ ! -x build/release/bin/fulmar ] || [ -n "$(find core net cmd CMakeLists.txt -newer build/release/bin/fulmar \( -name '*.cc' -o -name '*.h' -o -name '*.capnp' -o -name CMakeLists.txt \) -print -quit)" ]; then
   echo "--- installing what is missing, as tests/packages.txt says"
   bash tests/setup.sh
+  echo "--- configuring"
   cmake --preset release >/dev/null
   echo "--- building fulmar: the first time takes some minutes (about 4 on two cores), later seconds; [done/all] counts files"
   NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release --target fulmar

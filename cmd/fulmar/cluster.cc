@@ -169,6 +169,7 @@ void add_broker_verbs(CLI::App* broker, Run& run) {
   CLI::App* add = add_verb(broker, "add-write", "let producers come again", options, add_write, run);
   add->add_option("name", options->broker, "brokerName")->required();
   add->add_flag("--dry-run", options->is_dry_run, "say what would happen");
+  add->add_flag("--yes", options->is_yes, "as of wipe-write; nothing is asked here");
 }
 
 }  // namespace fulmar::cmd

@@ -269,7 +269,7 @@ void add_consume(CLI::App& app, Run& run) {
   verb->add_flag("--broadcast", options->is_broadcast, "everything to every member; this one's progress is kept in a file here, by its client id");
   verb->add_option("--client-id", options->client_id, "how the group knows this member; two members never share one");
   verb->add_option("--count", options->count, "stop after so many messages; 0: never");
-  verb->add_option("--idle-ms", options->idle_ms, "stop when nothing came for so long");
+  verb->add_option("--idle-ms", options->idle_ms, "stop when nothing came for so long; 0: never")->check(CLI::NonNegativeNumber);
   verb->add_option("--format", options->format, "what to print a message")->check(CLI::IsMember({"line", "body", "id", "json"}));
   verb->add_flag("--json", options->is_json, "one JSON object a message");
   add_name_servers_option(verb, options->name_servers);

@@ -273,7 +273,7 @@ void add_group(CLI::App& app, Run& run) {
   create->add_flag("--no-consume", options->is_consume_disabled, "its members get nothing");
   create->add_flag("--no-broadcast", options->is_broadcast_disabled, "members that broadcast are refused");
   with_question(with_group(add_verb(noun, "delete", "delete a group without members, and its offsets", options, delete_group, run)));
-  CLI::App* reset = with_group(add_verb(noun, "reset", "move a group, online or not", options, reset_group, run));
+  CLI::App* reset = with_group(add_verb(noun, "reset", "move a group, online or not; one that nobody has used yet will begin there", options, reset_group, run));
   reset->add_option("topic", options->topic, "topic")->required();
   reset->add_option("--to", options->to, "first, last, @MILLISECONDS since 1970, or an offset")->required()->check([](const std::string& text) -> std::string {
     command::ResetOffset ignored;

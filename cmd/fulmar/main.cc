@@ -142,11 +142,20 @@ void add_shell_help(CLI::App& app, Run& run) {
 
 namespace {
 
+// The library takes "-3" for a count as 2^64 - 3.
+void refuse_negative_counts(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_type_name().rfind("UINT", 0) != 0) continue;
+    option->check([](const std::string& text) { return text.rfind('-', 0) == 0 ? "wants a number that is not negative" : std::string(); });
+  }
+  for (CLI::App* verb : app.get_subcommands({})) refuse_negative_counts(*verb);
+}
+
 int run_program(int argc, char** argv) {
   CLI::App app{"fulmar: a message broker that speaks RocketMQ's language and keeps its files", "fulmar"};
   app.set_version_flag("--version", std::string("fulmar ") + FULMAR_VERSION + " (" + FULMAR_REVISION + ")");
   app.require_subcommand(1);
-  app.footer("First steps: `fulmar dev` in one terminal, `fulmar try` in another.\nExit status: 0 done, 1 failed, 2 wrong usage, 3 could not connect.");
+  app.footer("First steps: `fulmar dev` in one terminal, `fulmar try` in another.\nExit status: 0 done, 1 failed, 2 wrong usage, 3 could not connect, 130 ended by ^C before all was done.");
   Run run;
   add_dev(app, run);
   add_name_server(app, run);
@@ -164,6 +173,7 @@ int run_program(int argc, char** argv) {
   add_bench(app, run);
   add_doctor(app, run);
   add_shell_help(app, run);
+  refuse_negative_counts(app);
   if (const auto over = parse_command_line(app, argc, argv, [](const std::string& sentence) { complain(kUsage, sentence); })) return *over;
   return run ? run() : kUsage;
 }

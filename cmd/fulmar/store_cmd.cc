@@ -14,6 +14,8 @@ namespace fulmar::cmd {
 
 namespace {
 
+constexpr size_t kSearchWindow = 1u << 20;
+
 struct StoreOptions {
   std::string root;
   uint64_t from = 0, count = 0;
@@ -37,15 +39,23 @@ bool is_dispatched(const RecordView& r) {
 
 // The next good record at or behind `from`, below `limit`.
 std::optional<uint64_t> next_good(const StoreFiles& store, uint64_t from, uint64_t limit) {
+  uint64_t wanted = 0, looked_to = from;
   for (uint64_t at = from; at < limit;) {
+    if (at >= looked_to) {
+      at = store.next_data(at);
+      if (at >= limit) break;
+      looked_to = at + kSearchWindow;
+    }
     const Bytes bytes = store.at(at);
     if (bytes.size() < kRecordBytesMin) {
       at += std::max<size_t>(bytes.size(), 1);
       continue;
     }
-    const SearchStep step = search_window(bytes, at, at + bytes.size());   // store.at() reaches to the end of its file
+    // Window by window, so that holes are passed over; store.at() reaches to the end of its file.
+    const SearchStep step = search_window(bytes.first(std::min(bytes.size(), std::max<size_t>(kSearchWindow, wanted))), at, at + bytes.size());
     if (step.is_found) return step.at;
     at = step.at;
+    wanted = step.wanted;
   }
   return {};
 }

@@ -65,7 +65,7 @@ Result<StoreFiles> StoreFiles::open(const std::string& root, std::vector<std::st
       continue;
     }
     if (!out.log.empty() && out.limit() != *start) oddities.push_back(fmt::format("gap in the commit log: [{}, {}) is missing", out.limit(), *start));
-    out.log.push_back({*start, std::move(file)});
+    out.log.push_back({*start, std::move(file), path.string()});
   }
   for (const fs::path& topic : sorted_entries(root + "/consumequeue")) {
     for (const fs::path& queue : sorted_entries(topic)) {
@@ -98,12 +98,27 @@ Result<StoreFiles> StoreFiles::open(const std::string& root, std::vector<std::st
   return out;
 }
 
-Bytes StoreFiles::at(uint64_t offset) const {
+const LogFile* StoreFiles::find(uint64_t offset) const {
   const auto after = std::upper_bound(log.begin(), log.end(), offset, [](uint64_t o, const LogFile& f) { return o < f.start; });
-  if (after == log.begin()) return {};
-  const LogFile& file = *(after - 1);
-  if (offset >= file.end()) return {};
-  return file.file.bytes().subspan(offset - file.start);
+  return after == log.begin() || offset >= (after - 1)->end() ? nullptr : &*(after - 1);
+}
+
+Bytes StoreFiles::at(uint64_t offset) const {
+  const LogFile* file = find(offset);
+  return file == nullptr ? Bytes() : file->file.bytes().subspan(offset - file->start);
+}
+
+uint64_t StoreFiles::next_data(uint64_t offset) const {
+  for (const LogFile* file = find(offset); file != nullptr; file = find(offset)) {
+    const int fd = ::open(file->path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return offset;
+    const off_t found = lseek(fd, static_cast<off_t>(offset - file->start), SEEK_DATA);
+    const bool is_hole = found < 0 && errno == ENXIO;   // to the end of the file
+    close(fd);
+    if (!is_hole) return found < 0 ? offset : file->start + static_cast<uint64_t>(found);
+    offset = file->end();
+  }
+  return limit();
 }
 
 }  // namespace fulmar::cmd

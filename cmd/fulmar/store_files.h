@@ -29,7 +29,7 @@ class ReadOnlyFile {
   size_t size_;
 };
 
-struct LogFile { uint64_t start = 0; ReadOnlyFile file; uint64_t end() const { return start + file.bytes().size(); } };
+struct LogFile { uint64_t start = 0; ReadOnlyFile file; std::string path; uint64_t end() const { return start + file.bytes().size(); } };
 struct QueueFile { uint64_t start = 0; ReadOnlyFile file; };
 struct IndexFileFound { std::string name; ReadOnlyFile file; };
 
@@ -47,6 +47,12 @@ class StoreFiles {
   uint64_t limit() const { return log.empty() ? 0 : log.back().end(); }
   // Bytes from `offset` to the end of its file; empty when outside.
   Bytes at(uint64_t offset) const;
+  // The first byte at or behind `offset` that may be something else than zero: a file that was made and never written is one hole of its
+  // whole size, and reading that takes seconds. limit() when there is none.
+  uint64_t next_data(uint64_t offset) const;
+
+ private:
+  const LogFile* find(uint64_t offset) const;
 };
 
 }  // namespace fulmar::cmd

@@ -51,7 +51,7 @@ def typos():
     simulator = os.path.join(os.path.dirname(FULMAR), 'fulmar-sim')
     for arguments, words in ((['brokr'], ["'broker'"]), (['topic', 'lst'], ["'list'", 'topic']), (['topic'], ['list', 'describe']), (['topic', 'list', '--jsn'], ["'--json'", 'topic list']), (['send', 't', 'x', '--wnidow', '3'], ["'--window'"]),
                              (['store', 'verfy', 'x'], ["'verify'"]), (['bench', '--conections', '3'], ["'--connections'"]), (['status', 'a', 'b'], ['too many']), (['completion', 'tcsh'], ['bash']), ([], ['a verb is missing']),
-                             (['broker', '--stor', 'x'], ["'--store'"]), (['xyzzy'], ['there are: dev'])):
+                             (['broker', '--stor', 'x'], ["'--store'"]), (['consume', 't', '-g', 'g', '--count', '-3'], ['--count', 'not negative']), (['consume', 't', '-g', 'g', '--idle-ms', '-1'], ['--idle-ms']), (['xyzzy'], ['there are: dev'])):
         ended = run(*arguments, status=2, words=words)
         expect(ended.err.count('\n') == 1 and ended.err.startswith('fulmar: '), f'{arguments}: not one sentence: {ended.err!r}')
     expect('did you mean' not in run('xyzzy').err, 'a name that is not near is suggested')
