@@ -173,6 +173,15 @@ void ScenarioMaker::cpu(CpuProfile& c) const {
   c.batch_wait_max = Duration::microseconds(static_cast<int64_t>(still.log_between(500, 30'000)));
 }
 
+void ScenarioMaker::crash_in_recovery(Fault& f, Prng& one, Ratio kill, uint64_t nth_min, uint64_t nth_max) {
+  f.kind = FaultKind::Crash;
+  f.crash_kind = one.chance(kill) ? CrashKind::Kill : CrashKind::PowerLoss;
+  f.trigger.event = hash_text("RecoveryStarted");
+  f.trigger.nth = one.log_between(nth_min, nth_max);
+  f.trigger.delay = Duration{};
+  f.calls = one.log_between(1, 60);
+}
+
 void ScenarioMaker::add_class(Scenario& s, uint64_t index, uint64_t count_max, const Make& make) const {
   KeyedStream draws = part(Part::Rate, index);
   bool is_on = draws.chance({1, 2});
@@ -231,14 +240,9 @@ void ScenarioMaker::disk_faults(Scenario& s, const Make& on_broker) const {
   add_class(s, 0, 6, crash(CrashKind::Kill));
   add_class(s, 1, 6, crash(CrashKind::PowerLoss));
   add_class(s, 2, 4, crash(CrashKind::Panic));
-  add_class(s, 3, 4, [&](Fault& f, Prng& one) {  // inside a recovery
+  add_class(s, 3, 4, [&](Fault& f, Prng& one) {
     on_broker(f, one);
-    f.kind = FaultKind::Crash;
-    f.crash_kind = one.chance({1, 2}) ? CrashKind::Kill : CrashKind::PowerLoss;
-    f.trigger.event = hash_text("RecoveryStarted");
-    f.trigger.nth = one.log_between(1, 6);
-    f.trigger.delay = Duration{};
-    f.calls = one.log_between(1, 60);
+    crash_in_recovery(f, one, {1, 2}, 1, 6);
   });
   add_class(s, 4, 3, [&](Fault& f, Prng& one) {
     on_broker(f, one);

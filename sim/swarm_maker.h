@@ -30,6 +30,8 @@ class ScenarioMaker {
   void network(NetworkProfile& n) const;
   void cpu(CpuProfile& c) const;
   void add_class(Scenario& s, uint64_t index, uint64_t count_max, const Make& make) const;
+  // A crash at one of the first calls of the nth recovery: a kill with these odds, else the loss of power.
+  static void crash_in_recovery(Fault& f, Prng& one, Ratio kill, uint64_t nth_min, uint64_t nth_max);
   void faults(Scenario& s) const;
   void disk_faults(Scenario& s, const Make& on_broker) const;
   void network_faults(Scenario& s, const Make& on_broker) const;

@@ -187,16 +187,10 @@ void ScenarioMaker::media_faults(Scenario& s, const Make& on_broker) const {
   });
   add_class(s, 53, 6, [&](Fault& f, Prng& one) {
     on_broker(f, one);
-    f.kind = FaultKind::Crash;
-    f.crash_kind = one.chance({1, 4}) ? CrashKind::Kill : CrashKind::PowerLoss;
-    f.trigger.event = hash_text("RecoveryStarted");
-    f.trigger.nth = one.log_between(2, 12);
-    f.trigger.delay = Duration{};
-    f.calls = one.log_between(1, 60);
+    crash_in_recovery(f, one, {1, 4}, 2, 12);
   });
 }
 
-// Flushes that take long, one after the other, while others are made; clients that stop reading.
 // A clock that leaps by hours and days, a disk that others fill, death at any step of a deletion, readers that hold what shall go.
 void ScenarioMaker::retention_faults(Scenario& s, const Make& on_broker) const {
   add_class(s, 60, 4, [&](Fault& f, Prng& one) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "recorder.h"
 #include "step_kit.h"
 
 namespace fulmar {
@@ -9,19 +10,8 @@ namespace {
 
 using test::append;
 using test::greeting;
+using test::Recorder;
 using test::responses;
-
-// Remembers requests; answers when a test says so.
-struct Recorder : RequestHandler {
-  std::vector<RequestRef> requests;
-  std::vector<std::string> names;
-  std::vector<ConnId> closed;
-  void on_request(Ctx&, const RequestRef& from, const Command& command) override {
-    requests.push_back(from);
-    names.emplace_back(name_of(command));
-  }
-  void on_connection_closed(Ctx&, ConnId conn) override { closed.push_back(conn); }
-};
 
 struct EndpointTest : ::testing::Test {
   test::StepKit kit;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/mutants.h"
+#include "recorder.h"
 #include "step_kit.h"
 #include "tests/unit/node/broker_harness.h"
 #include "tests/unit/wire/remoting_kit.h"
@@ -14,20 +15,9 @@ using remoting::Encoding;
 using remoting::Field;
 using remoting::RequestCode;
 using test::frame_of;
+using test::Recorder;
 using test::spoken;
 using test::Spoken;
-
-// Remembers requests; answers when a test says so.
-struct Recorder : RequestHandler {
-  std::vector<RequestRef> requests;
-  std::vector<std::string> names;
-  std::vector<ConnId> closed;
-  void on_request(Ctx&, const RequestRef& from, const Command& command) override {
-    requests.push_back(from);
-    names.emplace_back(name_of(command));
-  }
-  void on_connection_closed(Ctx&, ConnId conn) override { closed.push_back(conn); }
-};
 
 constexpr std::string_view kTwoGroups =
     R"({"clientID":"c","consumerDataSet":[{"groupName":"g1","subscriptionDataSet":[{"topic":"t","subString":"*"}]},{"groupName":"g2","subscriptionDataSet":[]}]})";
