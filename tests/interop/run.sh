@@ -16,7 +16,13 @@ start_dev() {
   namesrv_port=$(field "$work/ready.json" namesrvPort)
   namesrv=127.0.0.1:$namesrv_port
 }
-stop_dev() { kill "$dev"; wait "$dev"; }
+# A server that was gone before, or does not stop cleanly, says how it ended.
+stop_dev() {
+  local status=0
+  kill "$dev" 2>/dev/null || echo "the server was gone"
+  wait "$dev" || status=$?
+  [ $status = 0 ] || { failed=1; echo "FAIL: the server ended with status $status"; tail -n 20 "$work/server.log"; }
+}
 topic() { "$fulmar" topic create "$1" --queues "$2" --namesrv "$namesrv" >/dev/null; }
 # wait_for FILE PATTERN: up to 60 s.
 wait_for() { for _ in $(seq 600); do grep -qE "$2" "$1" && return; sleep 0.1; done; return 1; }
