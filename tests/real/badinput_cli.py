@@ -295,7 +295,7 @@ class SmallDisk:
         self.is_mounted = subprocess.run(['mount', '-o', 'loop', image, self.path], stderr=subprocess.DEVNULL).returncode == 0
 
     def fill(self):
-        with open(os.path.join(self.path, 'ballast'), 'wb') as f:
+        with open(os.path.join(self.path, 'ballast'), 'ab') as f:
             for block in (1 << 20, 4096):
                 try:
                     while True:
