@@ -195,7 +195,7 @@ void Court::begin_reading() {
   duplicated_ = 0;
 }
 
-void Court::read_queue(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<Item>& items) {
+void Court::read_queue(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, int64_t known_end, const std::vector<Item>& items) {
   std::vector<int64_t> offsets;
   for (const Item& item : items) {
     offsets.push_back(item.queue_offset);
@@ -204,7 +204,7 @@ void Court::read_queue(std::string_view reader, const QueueKey& queue, int64_t m
     if (++visible_count_[*item.id] > 1) ++duplicated_;
     index_.visible(queue.broker, queue.topic, item.keys, *item.id, item.physical, item.stored_ms);
   }
-  order_.read_all(reader, queue, min, max, offsets);
+  order_.read_all(reader, queue, min, max, offsets, known_end);
   const uint64_t life = broker(queue.broker)->log_end;
   metrics_.readable(queue, min, max, static_cast<uint64_t>(std::count_if(items.begin(), items.end(), [life](const Item& item) { return item.physical >= life; })));
 }

@@ -80,7 +80,7 @@ class Court final : public WorldObserver, private Verdicts {
   void delivered(const std::string& group, const QueueKey& queue, uint64_t holder, int64_t first, int64_t next, const std::vector<Item>& items);
   // A complete reading of all queues: begin, each queue, end.
   void begin_reading();
-  void read_queue(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<Item>& items);
+  void read_queue(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, int64_t known_end, const std::vector<Item>& items);
   void end_reading();
   // What is visible by the last complete reading and has not been consumed by a group that wants it; empty when all is well.
   std::string undelivered() const;

@@ -73,7 +73,7 @@ class Workload final : public WorldObserver {
     std::string reader;
     size_t open = 0;      // questions without an answer
   };
-  struct QueueRead { QueueKey queue; int64_t min = 0, max = 0, at = 0; std::vector<Court::Item> items; };
+  struct QueueRead { QueueKey queue; int64_t min = 0, max = 0, at = 0, known_end = 0; std::vector<Court::Item> items; };
 
   void after(Duration delay, std::function<void()> what);
   // Asks; the answer comes later, as a Refusal with an unknown outcome when the client dies. False: the client is not up.

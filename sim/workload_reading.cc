@@ -40,12 +40,17 @@ void Workload::question_done() {
 
 void Workload::read_queue_of(const QueueKey& queue) {
   ++reading_.open;
+  const auto known_end = std::make_shared<int64_t>(0);
   ask_until(
-      reader_client(), [queue] { return Command(command::QueryQueue{.topic = queue.topic, .queue_id = queue.queue_id, .broker = queue.broker}); },
-      [this, queue](const Reply& reply) {
+      reader_client(),
+      [this, queue, known_end] {
+        *known_end = court_.order().end_of(queue);
+        return Command(command::QueryQueue{.topic = queue.topic, .queue_id = queue.queue_id, .broker = queue.broker});
+      },
+      [this, queue, known_end](const Reply& reply) {
         const auto* range = std::get_if<reply::Queue>(&reply);
         if (range == nullptr) return false;
-        auto read = std::make_shared<QueueRead>(QueueRead{queue, range->min.value(), range->max.value(), range->min.value(), {}});
+        auto read = std::make_shared<QueueRead>(QueueRead{queue, range->min.value(), range->max.value(), range->min.value(), *known_end, {}});
         read_page(std::move(read));
         return true;
       });
@@ -53,7 +58,7 @@ void Workload::read_queue_of(const QueueKey& queue) {
 
 void Workload::read_page(std::shared_ptr<QueueRead> read) {
   if (read->at >= read->max) {
-    court_.read_queue(reading_.reader, read->queue, read->min, read->max, read->items);
+    court_.read_queue(reading_.reader, read->queue, read->min, read->max, read->known_end, read->items);
     search_in(*read);
     return question_done();
   }
@@ -80,7 +85,7 @@ void Workload::read_page(std::shared_ptr<QueueRead> read) {
           return true;
         }
         if (pulled->code != Code::Success) {  // it says that there is nothing: the oracle sees the gap
-          court_.read_queue(reading_.reader, read->queue, read->min, read->max, read->items);
+          court_.read_queue(reading_.reader, read->queue, read->min, read->max, read->known_end, read->items);
           question_done();
           return true;
         }

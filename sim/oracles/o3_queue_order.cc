@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 namespace fulmar::sim {
 
 void QueueOrder::put(std::string_view who, const QueueKey& queue, int64_t offset, const Entry& entry) {
@@ -63,7 +65,7 @@ void QueueOrder::cut(const Recovery& recovery) {
   }
 }
 
-void QueueOrder::read_all(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<int64_t>& offsets) {
+void QueueOrder::read_all(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<int64_t>& offsets, int64_t known_end) {
   int64_t expected = min;
   const auto pass_over_lost = [&](int64_t end) { while (expected < end && lost_.contains({queue, expected})) ++expected; };
   for (const int64_t offset : offsets) {
@@ -76,8 +78,10 @@ void QueueOrder::read_all(std::string_view reader, const QueueKey& queue, int64_
     verdicts_.violated("O3", fmt::format("{} read {} which says it holds [{}, {}), and there was nothing at offset {}", reader, queue.text(), min, max, expected));
   }
   const auto it = queues_.find(queue);
-  if (it == queues_.end() || it->second.empty()) return;
-  int64_t last = it->second.rbegin()->first;
+  if (it == queues_.end()) return;
+  const auto behind = it->second.lower_bound(known_end);
+  if (behind == it->second.begin()) return;
+  int64_t last = std::prev(behind)->first;
   while (lost_.contains({queue, last})) --last;
   if (last >= std::max(max, expected)) verdicts_.violated("O3", fmt::format("{} says that {} ends at {}, but offset {} was there before", reader, queue.text(), max, last));
 }

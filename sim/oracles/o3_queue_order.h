@@ -19,8 +19,9 @@ class QueueOrder {
   // The record of this offset was damaged at rest: nobody need get it, and nobody may get anything else there.
   void lost(const QueueKey& queue, int64_t offset) { lost_.emplace(queue, offset); }
   void cut(const Recovery& recovery);
-  // A reader has read all of a queue that says it holds [min, max).
-  void read_all(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<int64_t>& offsets);
+  // A reader has read all of a queue that says it holds [min, max). known_end: end_of() when it asked where the queue ends; what comes while
+  // the answer is on its way need not be in it.
+  void read_all(std::string_view reader, const QueueKey& queue, int64_t min, int64_t max, const std::vector<int64_t>& offsets, int64_t known_end = INT64_MAX);
   // First offset behind everything known of a queue.
   int64_t end_of(const QueueKey& queue) const;
   // First offset that is known to stand at or behind this byte of the log; INT64_MAX: none.
