@@ -42,9 +42,13 @@ ConsumeQueues::Impl::Impl(ConsumeQueues::Options o, CommitLog& l, Watermarks& w)
 }
 
 QueueState* ConsumeQueues::Impl::find(std::string_view topic, int32_t id) {
-  const auto it = topics.find(topic);
-  if (it == topics.end() || id < 0) return nullptr;
-  const auto& list = it->second.queues;
+  if (last_topic == nullptr || last_topic->first != topic) {
+    const auto it = topics.find(topic);
+    if (it == topics.end()) return nullptr;
+    last_topic = &*it;
+  }
+  if (id < 0) return nullptr;
+  const auto& list = last_topic->second.queues;
   // Ids are nearly always 0, 1, 2 …: the place is the id.
   if (static_cast<size_t>(id) < list.size() && list[static_cast<size_t>(id)].first == id) return queues[list[static_cast<size_t>(id)].second].get();
   const auto at = std::lower_bound(list.begin(), list.end(), std::pair(id, uint32_t{0}));

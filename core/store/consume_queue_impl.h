@@ -146,7 +146,8 @@ struct ConsumeQueues::Impl {
   CommitLog& log;
   Watermarks& watermarks;
   TicketBook<InFlight> tickets{owner::kQueues};
-  std::map<std::string, TopicQueues, std::less<>> topics;
+  std::map<std::string, TopicQueues, std::less<>> topics;   // none ever leaves
+  std::pair<const std::string, TopicQueues>* last_topic = nullptr;   // that was asked for: three times for each message
   std::vector<std::unique_ptr<QueueState>> queues;
   std::map<FileKey, OpenFile> open_files;
   std::vector<uint32_t> dirty, arrivals, stalled;

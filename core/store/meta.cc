@@ -134,8 +134,12 @@ void Meta::clamp_offsets(Ctx& ctx) {
 // --- questions --------------------------------------------------------------------------------------------------------------------
 
 const TopicConfig* Meta::topic(std::string_view name) const {
-  const auto found = topics_.find(name);
-  return found == topics_.end() || found->second.is_removed ? nullptr : &found->second.config;
+  if (last_topic_ == nullptr || last_topic_->first != name) {
+    const auto found = topics_.find(name);
+    if (found == topics_.end()) return nullptr;
+    last_topic_ = &*found;
+  }
+  return last_topic_->second.is_removed ? nullptr : &last_topic_->second.config;
 }
 
 std::vector<TopicConfig> Meta::topics(std::string_view after, size_t count_max) const {

@@ -129,6 +129,7 @@ class Meta : public Derived {
   MetaLog& log_;
   ConsumeQueues& queues_;
   std::map<std::string, TopicEntry, std::less<>> topics_;      // removed ones stay with their next offsets
+  mutable const std::pair<const std::string, TopicEntry>* last_topic_ = nullptr;   // that was asked for
   size_t topic_count_ = 0;                                     // without the removed ones
   std::map<OffsetKey, OffsetEntry> offsets_;
   std::map<std::string, GroupEntry, std::less<>> groups_;      // made, or removed once
