@@ -11,7 +11,14 @@ inline constexpr int32_t kPullCountMax = 1024;                 // more is cut to
 inline constexpr uint64_t kPullSliceBytesMax = 1u << 20;       // of one reply; a larger first message leaves alone
 inline constexpr uint32_t kPullScanEntriesMax = 4096;          // passed over or taken by one pull: then what there is, or RETRY_IMMEDIATELY
 inline constexpr uint32_t kPullReadEntries = 256;              // read from the queue at a time
-inline constexpr uint64_t kPullWarmBytes = 256u << 10;         // fetched when a pull meets a cold record
+// What a pull that meets a cold record has fetched, in one request: the records that it lacks, those of others between them as far as the
+// kernel maps around a page anyway, and some more of the same for the pulls behind it.
+inline constexpr uint64_t kPullGapBytes = 64u << 10;
+inline constexpr uint64_t kPullAheadTimes = 4;                 // as far as four such pulls will come …
+inline constexpr uint64_t kPullWarmBytesMin = 256u << 10;      // … but at least so far when one range holds them all,
+inline constexpr uint64_t kPullWarmBytesMax = 16u << 20;       // and no farther than this
+inline constexpr size_t kPullRangesMax = 16;                   // when they lie far apart
+inline constexpr size_t kPullsAheadMax = 64;                   // fetched for who was answered already: no more are begun
 inline constexpr uint32_t kColdPullsMax = 8192;                // waiting for the disk: SYSTEM_BUSY
 inline constexpr uint32_t kRoomPullsMax = 8192;                // waiting for room on their connection: SYSTEM_BUSY
 inline constexpr uint32_t kHeldPullsMax = 65'536;              // long polls: answered at once as "not found"

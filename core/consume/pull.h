@@ -3,6 +3,10 @@
 //
 //   run --answered--> done      --a queue file or log range is cold--> waiting --fetched--> run again, from where it was
 //
+// What a pull lacks of the log is asked for in one request, with some more of the same for the pulls behind it; how much, consume/limits.h
+// says. It waits when it has nothing yet, or so little that going on is worth one wait; else it is answered with what it has, and the rest
+// is fetched meanwhile. When something of that cannot be read, it asks once more, for its next record alone.
+//
 // Status (store.md 15): offset < min => OFFSET_MOVED to min; == max => NOT_FOUND; > max => OFFSET_MOVED to max; nothing matched the
 // filter => RETRY_IMMEDIATELY with `next` advanced. Nothing at or above the queue's dispatched end is ever returned.
 // A record that came from the disk and does not match its checksums is passed over, with an event.
@@ -39,6 +43,8 @@ struct PullRequest {
   Monotonic hold_until;               // may be held until then; in the past: answer at once
   // how far an earlier run came; kept from run to run
   QueueOffset scanned_to;
+  bool has_waited = false;            // for more than it had: now it takes what there is
+  bool is_narrow = false;             // what it asked for could not be read: record by record
 };
 
 struct PullAnswer {
@@ -71,13 +77,19 @@ class Pulls {
  private:
   enum class Stop : uint8_t { ScanEnd, Full, ColdQueue, ColdLog, Damaged };
   Stop gather(Ctx& ctx, PullRequest& request, uint64_t token, std::span<const Range> holes, PullAnswer& answer);
-  Stop take(Ctx& ctx, const PullRequest& request, uint64_t token, std::span<const Range> holes, const QueueEntry& entry, PullAnswer& answer);
+  Stop take(Ctx& ctx, const PullRequest& request, std::span<const Range> holes, const QueueEntry& entry, PullAnswer& answer);
+  void expect(Ctx& ctx, const QueueEntry& entry) const;
+  bool is_worth_waiting(const PullRequest& request, const PullAnswer& answer) const;
+  void fetch(Ctx& ctx, const PullRequest& request, const PullAnswer& answer, WarmToken token);
   ConsumeQueues& queues_;
   CommitLog& log_;
   const Watermarks& watermarks_;
   SlotBook<PullRequest> cold_;
   std::vector<Retry> ready_;
-  std::vector<QueueEntry> entries_;   // scratch
+  // scratch
+  std::vector<QueueEntry> entries_;   // last read,
+  size_t cold_from_ = 0;              // the one whose record is cold,
+  std::vector<Range> missing_;        // and what is fetched from there on
 };
 
 }  // namespace fulmar

@@ -20,6 +20,7 @@ struct AppendedEvent {
 
 constexpr Duration kCoolingInterval = Duration::seconds(2);
 constexpr Duration kQuiet = Duration::seconds(10);
+constexpr size_t kRidesLookedAt = 16;   // the youngest fetches in flight: a few readers, not thousands, are near each other
 
 }  // namespace
 
@@ -220,45 +221,78 @@ void CommitLog::warm(Ctx& ctx, PhysicalOffset at, uint64_t bytes, WarmToken toke
     ctx.out.step_again();
     return;
   }
-  bytes = std::min(bytes, files_.file(*index).end() - at.value());
-  switch (files_.file(*index).state) {
-    case FileSequence::File::State::Mapped: return start_warm(ctx, at.value(), bytes, token);
-    case FileSequence::File::State::Unmapped: files_.map_existing(ctx, *index); [[fallthrough]];
-    case FileSequence::File::State::Mapping: waiting_.push_back({at.value(), bytes, token}); return;
+  const Range range{at.value(), std::min(at.value() + bytes, files_.file(*index).end())};
+  fetch(ctx, *index, std::span(&range, 1), token);
+}
+
+void CommitLog::warm_all(Ctx& ctx, std::span<const Range> ranges, WarmToken token) {
+  const std::optional<size_t> index = files_.find(ranges.front().begin);
+  CHECK(index && ranges.back().end <= files_.file(*index).end(), "[{}, {}) is no part of one file", ranges.front().begin, ranges.back().end);
+  const Range first{ranges.front().begin, ranges.front().begin + 1};   // on which page the asker goes on
+  if (!ride_along(first, token)) fetch(ctx, *index, ranges, token);
+}
+
+// Several readers of a topic come by one after the other, each for its own queue, and all for the same pages.
+bool CommitLog::ride_along(Range wanted, WarmToken token) {
+  for (size_t i = rides_.size(); i > 0 && i + kRidesLookedAt > rides_.size(); --i) {
+    WarmInFlight& flight = *warms_.peek(rides_[i - 1]);
+    const bool is_on_its_way = std::any_of(flight.ranges.begin(), flight.ranges.end(), [&](Range r) { return r.begin <= wanted.begin && wanted.end <= r.end; });
+    if (!is_on_its_way) continue;
+    SOMETIMES("store: a fetch serves several", true);
+    if (token.who != WarmFor::Nobody) flight.tokens.push_back(token);
+    return true;
+  }
+  return false;
+}
+
+void CommitLog::fetch(Ctx& ctx, size_t index, std::span<const Range> ranges, WarmToken token) {
+  switch (files_.file(index).state) {
+    case FileSequence::File::State::Mapped: return start_warm(ctx, ranges, token);
+    case FileSequence::File::State::Unmapped: files_.map_existing(ctx, index); [[fallthrough]];
+    case FileSequence::File::State::Mapping: waiting_.push_back({{ranges.begin(), ranges.end()}, token}); return;
   }
 }
 
-void CommitLog::start_warm(Ctx& ctx, uint64_t at, uint64_t bytes, WarmToken token) {
-  const FileSequence::File& file = files_.file(*files_.find(at));
-  const FileSlice cold{file.id, whole_pages({at - file.start, at - file.start + bytes}, file.size)};
-  const Range range{file.start + cold.range.begin, file.start + cold.range.end};
-  warm_.fetching(range);
-  ctx.out.warm(warms_.issue({range, token}), std::span(&cold, 1));
+void CommitLog::start_warm(Ctx& ctx, std::span<const Range> ranges, WarmToken token) {
+  const FileSequence::File& file = files_.file(*files_.find(ranges.front().begin));
+  WarmInFlight flight{{}, {token}};
+  std::vector<FileSlice> cold;
+  for (const Range& range : ranges) {
+    const Range pages = whole_pages({range.begin - file.start, range.end - file.start}, file.size);
+    cold.push_back({file.id, pages});
+    flight.ranges.push_back({file.start + pages.begin, file.start + pages.end});
+    warm_.fetching(flight.ranges.back());
+  }
+  const Ticket ticket = warms_.issue(std::move(flight));
+  rides_.push_back(ticket);
+  ctx.out.warm(ticket, cold);
 }
 
 void CommitLog::on_mapped(Ctx& ctx, const Mapped& mapped) {
   files_.on_mapped(ctx, mapped);
   std::vector<WaitingForMap> waiting = std::exchange(waiting_, {});
   for (WaitingForMap& w : waiting) {
-    const std::optional<size_t> index = files_.find(w.at);
+    const std::optional<size_t> index = files_.find(w.ranges.front().begin);
     if (!index || files_.has_map_error()) {
       warmed_.push_back({w.token, files_.has_map_error() ? *files_.map_error() : Error(Errc::OutOfRange, "the file is gone")});
       ctx.out.step_again();
     } else if (files_.file(*index).state == FileSequence::File::State::Mapped) {
-      start_warm(ctx, w.at, w.bytes, w.token);
+      start_warm(ctx, w.ranges, w.token);
     } else {
-      waiting_.push_back(w);
+      waiting_.push_back(std::move(w));
     }
   }
 }
 
 void CommitLog::on_done(Ctx& ctx, const Done& done) {
   if (done.ticket.owner() == owner::kLogFiles) return files_.on_done(ctx, done);
+  std::erase(rides_, done.ticket);
   const WarmInFlight what = warms_.redeem(done.ticket);
-  warm_.fetched(what.range, done.outcome.has_value(), ctx.now.monotonic);
-  if (const std::optional<size_t> index = files_.find(what.range.begin)) last_use_[files_.file(*index).start] = ctx.now.monotonic;
+  for (const Range& range : what.ranges) warm_.fetched(range, done.outcome.has_value(), ctx.now.monotonic);
+  if (const std::optional<size_t> index = files_.find(what.ranges.front().begin)) last_use_[files_.file(*index).start] = ctx.now.monotonic;
   SOMETIMES("store: a page of the log cannot be read", !done.outcome && done.outcome.error().code == Errc::Unreadable);
-  warmed_.push_back({what.token, done.outcome});
+  for (const WarmToken& token : what.tokens)
+    if (token.who != WarmFor::Nobody) warmed_.push_back({token, done.outcome});
 }
 
 }  // namespace fulmar

@@ -14,7 +14,7 @@ namespace fulmar {
 struct Appended { PhysicalOffset begin, end; QueueOffset queue_offset; };
 
 // Who waits for cold pages; the rest of the token is the waiter's own.
-enum class WarmFor : uint8_t { Recovery = 1, Dispatch = 2, Queues = 3, Pull = 4, Query = 5, Retention = 6 };
+enum class WarmFor : uint8_t { Recovery = 1, Dispatch = 2, Queues = 3, Pull = 4, Query = 5, Retention = 6, Nobody = 7 };
 struct WarmToken { WarmFor who; uint64_t what = 0; };
 struct Warmed { WarmToken token; Result<void> outcome; };   // Unreadable: a page of the range cannot be read
 
@@ -58,6 +58,12 @@ class CommitLog {
   FileSlice slice(Ctx& ctx, PhysicalOffset at, uint64_t bytes);         // Ready ranges only
   // Fetches the pages of [at, at + bytes), cut at the end of the file; maps the file first when it must. The answer comes in take_warmed().
   void warm(Ctx& ctx, PhysicalOffset at, uint64_t bytes, WarmToken token);
+  // The same for several ranges of one file, ascending, in one request with one answer. Where the first page is on its way already nothing
+  // is asked: the answer comes with it, and says that it is there, or that not all of what it came with can be read.
+  void warm_all(Ctx& ctx, std::span<const Range> ranges, WarmToken token);
+  size_t fetches_in_flight() const { return warms_.out_count(); }
+  // Where what this life appended and never gave back begins; all of it is resident anyway.
+  PhysicalOffset own_tail_begin() const { return PhysicalOffset(is_writing_ ? own_tail_begin_ : files_.limit()); }
   std::vector<Warmed> take_warmed() { return std::exchange(warmed_, {}); }
   // First byte behind the file that holds `at`.
   PhysicalOffset file_end(PhysicalOffset at) const;
@@ -83,11 +89,13 @@ class CommitLog {
   uint64_t prepared_unused_bytes() const;   // ours, but free in spirit (decision 10)
 
  private:
-  struct WaitingForMap { uint64_t at, bytes; WarmToken token; };
-  struct WarmInFlight { Range range; WarmToken token; };
+  struct WaitingForMap { std::vector<Range> ranges; WarmToken token; };
+  struct WarmInFlight { std::vector<Range> ranges; std::vector<WarmToken> tokens; };
   struct PlaceFound { uint64_t at; bool needs_filler; };
   Result<PlaceFound> place_for(uint64_t bytes) const;
-  void start_warm(Ctx& ctx, uint64_t at, uint64_t bytes, WarmToken token);
+  void fetch(Ctx& ctx, size_t index, std::span<const Range> ranges, WarmToken token);
+  void start_warm(Ctx& ctx, std::span<const Range> ranges, WarmToken token);
+  bool ride_along(Range wanted, WarmToken token);
   uint64_t page_begin(uint64_t at) const;
   void pump_cooling(Ctx& ctx);
   void look_for_cold(Ctx& ctx);
@@ -98,6 +106,7 @@ class CommitLog {
   Watermarks& watermarks_;
   FileSequence files_;
   TicketBook<WarmInFlight> warms_;
+  std::vector<Ticket> rides_;              // fetches in flight that others may wait for, too; the oldest first
   std::vector<WaitingForMap> waiting_;
   WarmRanges warm_;                        // all that may be resident, but the tail of this life and what is prepared behind it
   std::map<uint64_t, Monotonic> last_use_;   // by a file's start: when somebody fetched or sent of it, until it is given back whole

@@ -286,6 +286,7 @@ void Store::route_warmed(Ctx& ctx) {
       case WarmFor::Retention: retention_.on_warmed(); break;
       case WarmFor::Pull:
       case WarmFor::Query: warmed_for_broker_.push_back(std::move(warmed)); break;
+      case WarmFor::Nobody: break;
     }
   }
 }

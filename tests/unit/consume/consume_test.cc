@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "core/base/java_hash.h"
 #include "core/consume/long_poll.h"
 #include "core/consume/offsets.h"
@@ -175,23 +177,25 @@ TEST_F(CommitsTest, HurriesAtStop) {
 
 class PullTest : public ::testing::Test {
  protected:
+  explicit PullTest(BrokerConfig config = small_store_config()) : store(Seed{5}, std::move(config)) {}
   void SetUp() override {
     ASSERT_TRUE(store.run_until(Store::State::Serving));
     for (int i = 0; i < 30; ++i) ASSERT_TRUE(append(fmt::format("{} {}", i, std::string(5000, 'x'))));
     ASSERT_TRUE(store.run_until([&] { return store.store->queues().range("t", QueueId(0)).max == QueueOffset(30); }));
     pulls.emplace(store.store->queues(), store.store->log(), store.store->watermarks());
   }
-  bool append(const std::string& body) {
+  bool append(const std::string& body, int32_t queue = 0) {
     for (int tries = 0; tries < 1000; ++tries) {
-      if (store.append("t", 0, body)) return true;
+      if (store.append("t", queue, body)) return true;
       store.run(5);
     }
     return false;
   }
   // Runs until it is answered; what it waits for is fetched.
-  PullAnswer pull(int64_t offset, int32_t count_max, std::span<const Range> holes = {}) {
+  PullAnswer pull(int64_t offset, int32_t count_max, std::span<const Range> holes = {}, int32_t queue = 0) {
     PullRequest request;
     request.topic = "t";
+    request.queue_id = queue;
     request.offset = QueueOffset(offset);
     request.count_max = count_max;
     request.bytes_max = 1u << 20;
@@ -202,14 +206,29 @@ class PullTest : public ::testing::Test {
       store.run(1);
       for (const uint64_t token : store.store->queues().take_ready()) pulls->on_queue_ready(token);
       for (const Warmed& warmed : store.store->take_warmed()) pulls->on_warmed(warmed);
-      for (Pulls::Retry& retry : pulls->take_ready()) store.step(nullptr, [&](Ctx& ctx) { answer = *pulls->run(ctx, retry.request, holes); });
+      for (Pulls::Retry& retry : pulls->take_ready()) {
+        refused = retry.outcome ? std::optional<Errc>() : retry.outcome.code();
+        if (refused) return {};
+        store.step(nullptr, [&](Ctx& ctx) { answer = *pulls->run(ctx, retry.request, holes); });
+        warms += store.driver.last_text().find("warm") != std::string::npos;
+      }
     }
     CHECK(answer.has_value());
     return *answer;
   }
-  StoreHarness store{Seed{5}};
+  StoreHarness store;
   std::optional<Pulls> pulls;
-  int waits = 0;
+  // A new process on the same disk: nothing of the log is resident.
+  void restart() {
+    store.step(nullptr, [&](Ctx& ctx) { store.store->begin_stop(ctx); });
+    ASSERT_TRUE(store.run_until(Store::State::Stopped));
+    store.kill();
+    ASSERT_TRUE(store.run_until(Store::State::Serving));
+    pulls.emplace(store.store->queues(), store.store->log(), store.store->watermarks());
+    store.driver.advance(Duration::seconds(5));
+  }
+  int waits = 0, warms = 0;   // warms: of those that were run again
+  std::optional<Errc> refused;
 };
 
 TEST_F(PullTest, MergesNeighboursAndNeverCrossesAFile) {
@@ -233,12 +252,7 @@ TEST_F(PullTest, PassesOverDamage) {
 }
 
 TEST_F(PullTest, WaitsForColdFiles) {
-  store.step(nullptr, [&](Ctx& ctx) { store.store->begin_stop(ctx); });
-  ASSERT_TRUE(store.run_until(Store::State::Stopped));
-  store.kill();
-  ASSERT_TRUE(store.run_until(Store::State::Serving));
-  pulls.emplace(store.store->queues(), store.store->log(), store.store->watermarks());
-  store.driver.advance(Duration::seconds(5));
+  restart();
   int64_t offset = 0;
   while (offset < 30) {
     const PullAnswer answer = pull(offset, 100);
@@ -247,6 +261,96 @@ TEST_F(PullTest, WaitsForColdFiles) {
   }
   EXPECT_GT(waits, 0);
   EXPECT_EQ(pulls->waiting_count(), 0u);
+}
+
+// Two records of the first file are resident when the pull begins, which asks for many: those of the next file come with them.
+TEST_F(PullTest, WaitsForMoreThanItHas) {
+  restart();
+  const PullAnswer first = pull(0, 1);
+  const uint64_t file_end = 64 * 1024;
+  ASSERT_EQ(first.count, 1);
+  const auto records_in_first_file = static_cast<int64_t>(file_end / first.slices[0].range.size());
+  const int64_t from = records_in_first_file - 2;
+  const PullAnswer rest = pull(from, 100);
+  EXPECT_GT(rest.count, 2);
+  EXPECT_EQ((rest.next - QueueOffset(from)).value(), rest.count) << "what it had is delivered, too";
+  EXPECT_GT(rest.slices.size(), 1u);
+}
+
+// Every record lies on two pages, and one of the fourth's cannot be read: only who needs it is refused.
+TEST_F(PullTest, APageThatCannotBeReadIsNobodyElsesTrouble) {
+  restart();
+  store.driver.unreadable.insert({"store/commitlog/00000000000000000000", 4});
+  const PullAnswer before = pull(0, 3);
+  EXPECT_EQ(before.code, Code::Success);
+  EXPECT_GE(before.count, 1);
+  pull(3, 1);
+  EXPECT_EQ(refused, Errc::Unreadable);
+  refused.reset();
+  EXPECT_EQ(pull(6, 1).count, 1);
+  EXPECT_FALSE(refused);
+  EXPECT_EQ(pulls->waiting_count(), 0u);
+}
+
+// --- many queues in one log -------------------------------------------------------------------------------------------------------------
+
+// 10 KiB records, every twentieth of them in queue 1, one file.
+class PullOfManyTest : public PullTest {
+ protected:
+  PullOfManyTest() : PullTest(config()) {}
+  static BrokerConfig config() {
+    BrokerConfig c = small_store_config();
+    c.commit_log_file_bytes = 4u << 20;
+    c.consume_queue_file_bytes = 20 * 1024;
+    c.async_unflushed_bytes_max = 8u << 20;
+    return c;
+  }
+  void SetUp() override {
+    ASSERT_TRUE(store.run_until(Store::State::Serving));
+    for (int i = 0; i < 200; ++i) ASSERT_TRUE(append(std::string(10'000, 'x'), i % 20 == 0));
+    ASSERT_TRUE(store.run_until([&] { return store.store->queues().range("t", QueueId(0)).max == QueueOffset(190); }));
+    restart();
+  }
+};
+
+TEST_F(PullOfManyTest, WhatLiesFarApartIsFetchedInOneRequest) {
+  const PullAnswer all = pull(0, 32, {}, 1);
+  EXPECT_EQ(all.count, 10);
+  EXPECT_EQ(warms, 1);
+}
+
+TEST_F(PullOfManyTest, ReadsAheadForWhoGoesOn) {
+  QueueOffset at;
+  int pulls_done = 0;
+  for (; at < QueueOffset(190); ++pulls_done) at = pull(at.value(), 10).next;
+  EXPECT_LE(pulls_done, 19 + 5);
+  EXPECT_LE(warms, 8) << "two megabytes, four pulls of a hundred kilobytes at a time";
+}
+
+TEST_F(PullOfManyTest, AFetchServesAllWhoWaitForIt) {
+  ASSERT_EQ(pull(0, 1).count, 1);   // the queue's file is resident now
+  std::array<PullRequest, 2> requests;
+  store.step(nullptr, [&](Ctx& ctx) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      requests[i].topic = "t";
+      requests[i].offset = QueueOffset(static_cast<int64_t>(100 + 5 * i));
+      requests[i].count_max = 10;
+      requests[i].bytes_max = 1u << 20;
+      EXPECT_FALSE(pulls->run(ctx, requests[i], {})->has_value());
+    }
+  });
+  EXPECT_NE(store.driver.last_text().find("warm"), std::string::npos);
+  EXPECT_EQ(store.driver.last_text().find("warm"), store.driver.last_text().rfind("warm")) << store.driver.last_text();
+  ASSERT_TRUE(store.run_until([&] { return store.store->log().fetches_in_flight() == 0; }));
+  for (const Warmed& warmed : store.store->take_warmed()) pulls->on_warmed(warmed);
+  std::vector<Pulls::Retry> ready = pulls->take_ready();
+  ASSERT_EQ(ready.size(), 2u);
+  for (Pulls::Retry& retry : ready) {
+    std::optional<PullAnswer> answer;
+    store.step(nullptr, [&](Ctx& ctx) { answer = *pulls->run(ctx, retry.request, {}); });
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->count, 10);
+  }
 }
 
 // The checkpoint says that all was flushed, so no start reads it again: whoever serves a record must notice.
