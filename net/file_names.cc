@@ -58,7 +58,9 @@ Result<void> list_into(std::vector<FileEntry>& entries, std::vector<DirectoryId>
     const std::string name = next->d_name;
     struct stat status{}, itself{};
     if (name == "." || name == ".." || ::fstatat(::dirfd(opened.get()), next->d_name, &status, 0) != 0) continue;
-    const bool is_link = ::fstatat(::dirfd(opened.get()), next->d_name, &itself, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(itself.st_mode);
+    // Most file systems say it with the name: a hundred thousand queues are as many calls less.
+    const bool is_unsure = next->d_type == DT_UNKNOWN && ::fstatat(::dirfd(opened.get()), next->d_name, &itself, AT_SYMLINK_NOFOLLOW) == 0;
+    const bool is_link = next->d_type == DT_LNK || (is_unsure && S_ISLNK(itself.st_mode));
     const DirectoryId id{status.st_dev, status.st_ino};
     if (is_link && S_ISDIR(status.st_mode) && (depth >= kLinkDepthMax || std::find(above.begin(), above.end(), id) != above.end())) continue;
     FileEntry entry;

@@ -16,7 +16,7 @@ constexpr uint64_t kAppended = hash_text("Appended"), kFlushed = hash_text("Flus
                    kPossibleLoss = hash_text("PossibleLoss"), kRecovered = hash_text("Recovered"), kRotFound = hash_text("RotFound"),
                    kBrokerServing = hash_text("BrokerServing"), kRoundDone = hash_text("RoundDone"), kRebuildDerived = hash_text("RebuildDerived"),
                    kQueuesRebuilt = hash_text("QueuesRebuilt"), kIndexRebuilt = hash_text("IndexRebuilt"), kDispatchStopped = hash_text("DispatchStopped"), kQueueGap = hash_text("QueueGap"),
-                   kSegmentExpired = hash_text("SegmentExpired"), kQueuesMeasured = hash_text("QueuesMeasured"), kLogBegins = hash_text("LogBegins");
+                   kSegmentExpired = hash_text("SegmentExpired"), kQueuesMeasured = hash_text("QueuesMeasured"), kStopUnwritten = hash_text("StopUnwritten"), kLogBegins = hash_text("LogBegins");
 
 std::vector<std::string> keys_of(const StoredRecord& record) {
   std::vector<std::string> keys;
@@ -342,6 +342,10 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
   } else if (id == kPossibleLoss) {
     no_loss_.named(name, record.values[0], record.values[1]);
     stability_.named(name, record.values[0], record.values[1]);
+  } else if (id == kStopUnwritten) {
+    b.is_unwritten = true;
+    const uint64_t cost_us = record.values[0] * b.geometry.queue_round_cost_us, waited_us = record.values[1] * 1000;
+    if (std::max(cost_us, waited_us) < 2'000'000) violated("O17", fmt::format("{} stops without writing its queues, and takes no time for it: {}", name, record.describe()));
   } else if (id == kQueuesMeasured) {
     b.measured_ns = world_.now().ns;
   } else if (id == kSegmentExpired) {
@@ -363,6 +367,7 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
     b.is_rebuilding = true;
   } else if (id == kBrokerServing) {
     b.is_serving = true;
+    b.is_unwritten = false;
     if (!b.is_damaged) check_store(b, Image::Recovered, "after a recovery", record.values[1]);
   } else if (id == kRotFound) {
     b.is_damaged = true;
@@ -561,6 +566,7 @@ void Court::judge_store(const BrokerFacts& b, const SimDisk& disk, Image image, 
   options.index_slots = b.geometry.index_slots;
   options.index_entries = b.geometry.index_entries;
   options.is_clean = image == Image::Clean;
+  options.is_unwritten = b.is_unwritten;
   options.is_claimed = image == Image::Crashed && !b.is_rebuilding;
   options.derived_to = derived_to;
   options.has_crc = b.geometry.has_crc;

@@ -42,6 +42,7 @@ class Court final : public WorldObserver, private Verdicts {
     BrokerGeometry geometry;
     bool is_serving = false, is_damaged = false;
     bool is_hurt = false;            // its log was damaged at rest: it may say so, and queues may end at what is lost
+    bool is_unwritten = false;       // its stop left queues to the next start
     bool is_rebuilding = false;      // derived files were thrown away: the checkpoint's claim about them is known to be void
     uint64_t recoveries = 0, log_end = 0, derived_to = 0;   // derived_to: by its last round, or as its start found it
     uint64_t log_begin = 0;

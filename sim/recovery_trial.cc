@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/model/config.h"
 #include "sim/court.h"
 #include "sim/oracles/fsck.h"
 
@@ -23,7 +24,12 @@ class ServingWatch final : public WorldObserver {
 
 }  // namespace
 
-TrialOutcome try_recovery(SimDisk image, const std::string& config, const ClockSpec& clock, Seed seed, const RecoveryTrial& trial) {
+TrialOutcome try_recovery(SimDisk image, const std::string& config_found, const ClockSpec& clock, Seed seed, const RecoveryTrial& trial) {
+  // Its stop writes all queues, for everything that was recovered is compared.
+  Result<BrokerConfig> parsed = parse_broker_config(config_found, nullptr);
+  CHECK(parsed.has_value(), "{}", config_found);
+  parsed->queue_round_cost_us = 0;
+  const std::string config = serialise(*parsed);
   TrialOutcome out;
   out.outcome.how = trial.crash_at != 0 ? fmt::format("{} at call {} of the recovery", trial.crash_at, trial.kind == CrashKind::Kill ? "killed" : "power cut") : trial.again ? "recovered, killed, recovered" : "recovered once";
   World world(seed, Profile{});

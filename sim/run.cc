@@ -231,6 +231,8 @@ bool Run::hurt() {
   }
   // Without checksums a record is not protected, and nobody could tell.
   const bool is_rot = scenario_.at_rest == RestDamage::LogRot || scenario_.at_rest == RestDamage::LogRotUnseen;
+  // A log that ends in rot, without a checkpoint, beside an abort marker, is a torn tail.
+  if (is_rot && b.is_unwritten) return true;
   if (is_rot && b.geometry.has_crc) {
     LogWalk walk = walk_log(disk);
     // A record of a user, with another one behind it: the last one could as well be torn.

@@ -20,6 +20,8 @@ std::string broker_properties(const BrokerGeometry& g) {
   config.async_unflushed_bytes_max = g.unflushed_bytes_max;
   config.flush_interval_ms = g.flush_interval_ms;
   config.consume_queue_flush_interval_ms = g.queue_flush_interval_ms;
+  config.consume_queue_flush_interval_max_ms = g.queue_flush_interval_max_ms;
+  config.queue_round_cost_us = g.queue_round_cost_us;
   config.sync_flush_timeout_ms = g.sync_flush_timeout_ms;
   config.is_crc_property_on = g.has_crc;
   config.is_topic_auto_created = g.creates_topics;
@@ -48,6 +50,8 @@ BrokerGeometry geometry_of(const NodePlan& plan) {
   g.unflushed_bytes_max = config->async_unflushed_bytes_max;
   g.flush_interval_ms = config->flush_interval_ms;
   g.queue_flush_interval_ms = config->consume_queue_flush_interval_ms;
+  g.queue_flush_interval_max_ms = config->consume_queue_flush_interval_max_ms;
+  g.queue_round_cost_us = config->queue_round_cost_us;
   g.sync_flush_timeout_ms = config->sync_flush_timeout_ms;
   g.has_crc = config->is_crc_property_on;
   g.creates_topics = config->is_topic_auto_created;

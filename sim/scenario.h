@@ -96,6 +96,8 @@ struct BrokerGeometry {
   uint64_t index_slots = 100, index_entries = 400;
   uint64_t unflushed_bytes_max = 256 * 1024;
   int64_t flush_interval_ms = 500, queue_flush_interval_ms = 1000, sync_flush_timeout_ms = 5000;
+  int64_t queue_flush_interval_max_ms = 600'000;
+  uint32_t queue_round_cost_us = 250;
   bool has_crc = true, creates_topics = false;
   // retention; as it stands here nothing ever goes
   int64_t reserved_ms = 0;                 // 0: hours, longer than any run

@@ -63,6 +63,12 @@ BrokerGeometry ScenarioMaker::geometry() const {
   // Without the checksum a torn record cannot be told from a good one (nor can RocketMQ): judged only where nothing tears.
   g.has_crc = !is_calm_ || draws.chance({3, 4});
   g.creates_topics = draws.chance({1, 4}) && !is_churn_ && !is_cluster_;   // a topic that comes back by itself is none that was deleted
+  // As if queues were thousands: rounds are rare, and a stop leaves queues unwritten.
+  KeyedStream rare = part(Part::Geometry, 1);
+  if (rare.chance({1, 3})) {
+    g.queue_round_cost_us = static_cast<uint32_t>(rare.log_between(2'000, 1'000'000));
+    g.queue_flush_interval_max_ms = static_cast<int64_t>(rare.log_between(1'000, 30'000));
+  }
   if (is_retention_) retain(g);
   if (is_cluster_) g.name_servers = {"namesrv:9876", "namesrv-2:9876"};
   return g;

@@ -68,6 +68,7 @@ int rebuild(const ChangeOptions& o) {
   config->name_servers.clear();
   config->listen_host = "127.0.0.1";
   config->listen_port = 0;
+  config->queue_round_cost_us = 0;   // its stop writes all of them
   const std::vector<std::string> derived = {o.root + "/queues.fulmar", o.root + "/consumequeue", o.root + "/index"};
   if (o.is_dry_run) {
     for (const std::string& path : derived) say("would remove {} and build it again from the log\n", path);
@@ -238,7 +239,7 @@ int export_store(const ChangeOptions& o) {
   Result<StoreFiles> store = StoreFiles::open(o.root, oddities);
   if (!store) return complain(kFailed, store.error().detail);
   if (store->has_abort || !store->checkpoint || !store->checkpoint->is_clean)
-    return complain(kFailed, fmt::format("{} was not stopped in order: start the broker on it and stop it, so that everything is written", o.root));
+    return complain(kFailed, fmt::format("{} was not stopped in order: start the broker on it and stop it, so that everything is written (`fulmar store rebuild` does, however many the queues)", o.root));
   std::error_code error;
   if (fs::exists(o.target, error) && !fs::is_empty(o.target, error)) return complain(kFailed, fmt::format("{} is not empty", o.target));
   if (o.is_dry_run) {

@@ -41,7 +41,9 @@ struct BrokerConfig {
   bool is_index_enabled = true;                       // messageIndexEnable
   uint64_t async_unflushed_bytes_max = 64ull << 20;   // asyncUnflushedBytesMax (ours): U, the bound on unflushed bytes, in both modes
   int64_t flush_interval_ms = 500;                    // flushIntervalCommitLog (ASYNC_FLUSH)
-  int64_t consume_queue_flush_interval_ms = 1000;     // flushIntervalConsumeQueue: derived files are written and flushed this often
+  int64_t consume_queue_flush_interval_ms = 1000;     // flushIntervalConsumeQueue: derived files are written and flushed this often, where queues are few
+  int64_t consume_queue_flush_interval_max_ms = 600'000;   // flushConsumeQueueThoroughInterval: and this often, however many queues there are
+  uint32_t queue_round_cost_us = 250;                 // consumeQueueRoundCostUs (ours): CPU that writing one queue takes in a round
   int64_t sync_flush_timeout_ms = 5000;               // syncFlushTimeout: then FLUSH_DISK_TIMEOUT
   uint32_t body_bytes_max = 4u << 20;                 // maxMessageSize
   bool is_topic_auto_created = false;                 // autoCreateTopicEnable

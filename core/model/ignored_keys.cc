@@ -30,7 +30,7 @@ constexpr IgnoredKeys kBrokerKeys[] = {
    "deleteFileBatchMax maxBatchDeleteFilesNum cleanResourceInterval",
    "", "expired files go one after the other, off the loop, each when its last reader is done"},
   {"enableCleanExpiredOffset", "", "committed offsets are kept"},
-  {"flushCommitLogLeastPages flushCommitLogThoroughInterval flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval "
+  {"flushCommitLogLeastPages flushCommitLogThoroughInterval flushCommitLogTimed flushConsumeQueueLeastPages "
    "commitIntervalCommitLog commitCommitLogLeastPages commitCommitLogThoroughInterval wakeFlushWhenPutMessage enableRunningFlagsInFlush",
    "", "each flush covers all unflushed bytes and starts by itself: flushIntervalCommitLog and asyncUnflushedBytesMax bound it"},
   {"transientStorePoolEnable transientStorePoolSize fastFailIfNoBufferInStorePool writeWithoutMmap putConsumeQueueDataByFileChannel "

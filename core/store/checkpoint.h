@@ -20,7 +20,7 @@ inline constexpr uint32_t kStoreVersion = 1;
 
 struct CheckpointState {
   uint32_t version = kStoreVersion;
-  bool is_clean = false;             // written by a clean stop: appended == flushed == derived
+  bool is_clean = false;             // written by a stop in order: appended == flushed, and == derived when the abort marker is gone
   bool has_crc = false;              // every record that this life appends carries the CRC property
   uint64_t sequence = 0;
   PhysicalOffset flushed;            // durable log

@@ -374,9 +374,11 @@ bool ConsumeQueues::is_idle() const { return impl_->tickets.out_count() == 0; }
 const Error* ConsumeQueues::blocked() const { return impl_->blocked ? &*impl_->blocked : nullptr; }
 
 void ConsumeQueues::begin_round(Ctx&) {
+  impl_->in_round.clear();
   for (const uint32_t index : impl_->dirty) {
     QueueState& q = *impl_->queues[index];
     q.is_dirty = false;
+    impl_->in_round.push_back({index, q.life, q.round_end});
     q.round_end = q.max;
     if (q.stored < q.max && !q.is_working) impl_->round_todo.push_back(index);
   }
@@ -386,6 +388,20 @@ void ConsumeQueues::begin_round(Ctx&) {
 bool ConsumeQueues::is_round_done() const {
   if (MUTANT(QueueRoundDoneBeforeFlush)) return impl_->round_todo.empty();
   return impl_->round_todo.empty() && impl_->working == 0 && impl_->removals.empty() && impl_->removals_stalled.empty() && impl_->removals_out == 0;
+}
+
+size_t ConsumeQueues::dirty_count() const { return impl_->dirty.size(); }
+size_t ConsumeQueues::unwritten_count() const { return impl_->dirty.size() + impl_->round_todo.size() + impl_->working; }
+bool ConsumeQueues::is_writing() const { return impl_->working > 0; }
+
+// What was written of it stays in the files, where a start takes it for what a crash has left.
+void ConsumeQueues::abandon_round() {
+  impl_->round_todo.clear();
+  for (const Impl::InRound& was : std::exchange(impl_->in_round, {})) {
+    QueueState& q = *impl_->queues[was.queue];
+    if (q.life == was.life && !MUTANT(AbandonedRoundCounts)) q.round_end = was.end_before;
+    if (!q.is_dirty) { q.is_dirty = true; impl_->dirty.push_back(was.queue); }
+  }
 }
 
 bool ConsumeQueues::wants_round() const { return impl_->pending_count >= limits::kPendingEntriesRound; }

@@ -127,6 +127,11 @@ class ConsumeQueues : public Derived {
   bool wants_round() const override;
   PhysicalOffset claim() const override { return PhysicalOffset(UINT64_MAX); }
   uint64_t file_bytes() const;                      // of one queue file
+  size_t dirty_count() const;                       // queues that a round which began now would write
+  size_t unwritten_count() const;                   // and those that the one which runs has not written
+  // The round that runs begins no further queue, and counts for none: table() tells of the one before it. Over when !is_writing().
+  void abandon_round();
+  bool is_writing() const;
   size_t pending_count() const;
   size_t queue_count() const;
   size_t broken_count() const;                      // queues that stand still behind a gap or lost entries to an unreadable page

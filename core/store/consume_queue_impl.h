@@ -152,6 +152,8 @@ struct ConsumeQueues::Impl {
   std::map<FileKey, OpenFile> open_files;
   std::vector<uint32_t> dirty, arrivals, stalled;
   std::deque<uint32_t> round_todo;
+  struct InRound { uint32_t queue, life; int64_t end_before; };
+  std::vector<InRound> in_round;                 // what the last round took up, and where the one before it ended
   std::deque<FileKey> removals;                  // not asked yet
   std::vector<FileKey> removals_stalled;         // failed: asked again with the next retry
   size_t removals_out = 0, working = 0, waiting_reads = 0, pending_count = 0, broken = 0;

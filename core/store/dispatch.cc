@@ -90,6 +90,7 @@ void Dispatch::pump(Ctx& ctx, PhysicalOffset visible, std::span<const Range> ski
       return;
     }
     watermarks_.dispatched = at + ByteCount(parsed.bytes);
+    newest_stamp_ = parsed.record.place.stored;
     ++walked;
   }
 }

@@ -28,6 +28,7 @@ class Dispatch {
   std::optional<Damage> take_damage() { return std::exchange(damage_, std::nullopt); }
   bool is_waiting() const { return is_waiting_; }
   bool is_stopped() const { return is_stopped_; }
+  Wall newest_stamp() const { return newest_stamp_; }   // of what this life has dispatched
   bool is_behind(PhysicalOffset visible) const { return watermarks_.dispatched < visible; }
 
  private:
@@ -46,6 +47,7 @@ class Dispatch {
   uint64_t seek_at_ = 0, seek_wanted_ = 0;      // behind the bad record at `dispatched`
   const char* why_ = "";
   std::optional<Damage> damage_;
+  Wall newest_stamp_;
 };
 
 }  // namespace fulmar

@@ -515,9 +515,9 @@ void Recovery::stamp(Ctx& ctx) {
     is_waiting_ = true;
     // What was derived is bounded by what is left of the log.
     if (checkpoint.found() && checkpoint.found()->derived.value() <= end_)
-      store_.durable_round_ = {checkpoint.found()->derived, checkpoint.found()->queue_entries, checkpoint.found()->index_entries};
+      store_.durable_round_ = {checkpoint.found()->derived, checkpoint.found()->queue_entries, checkpoint.found()->index_entries, checkpoint.found()->logics_msg};
     else
-      store_.durable_round_ = {store_.watermarks_.begin, 0, 0};
+      store_.durable_round_ = {store_.watermarks_.begin, 0, 0, {}};
     checkpoint.write(ctx, store_.checkpoint_state(false));
     return;
   }

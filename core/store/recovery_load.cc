@@ -61,7 +61,7 @@ void Recovery::load(Ctx& ctx) {
     SOMETIMES("store: derived files are rebuilt from the log", true);
     from = store_.watermarks_.begin;
     ctx.trace.note(RebuildEvent{from.value(), queues.needs_rebuild(), index.needs_rebuild()});
-    store_.durable_round_ = {from, 0, 0};
+    store_.durable_round_ = {from, 0, 0, {}};
   }
   if (!store_.holes_.empty()) queues.expect_gaps();
   store_.dispatch_.begin_at(from);
@@ -115,7 +115,7 @@ void Recovery::rebuild(Ctx& ctx) {
   store_.queues_.begin_rebuild(ctx);
   const PhysicalOffset from = store_.watermarks_.begin;
   ctx.trace.note(RebuildEvent{from.value(), true, false});
-  store_.durable_round_ = {from, 0, 0};
+  store_.durable_round_ = {from, 0, 0, {}};
   store_.dispatch_.begin_at(from);
   enter(ctx, Stage::CatchingUp);
 }

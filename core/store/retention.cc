@@ -174,7 +174,7 @@ bool Retention::may_go(PhysicalOffset derived) const {
 
 std::optional<PhysicalOffset> Retention::wants_derived(PhysicalOffset derived) const {
   const FileSequence& files = log_.files();
-  if (state_ != State::Resting || (!is_long() && !is_forced()) || !files.can_retire_front() || kept_start_ == files.begin()) return std::nullopt;
+  if (state_ != State::Resting || (!is_long() && !is_forced() && !is_round_wanted_) || !files.can_retire_front() || kept_start_ == files.begin()) return std::nullopt;
   const PhysicalOffset needed(files.file(0).end() + 1);
   return derived < needed && needed <= watermarks_.appended ? std::optional(needed) : std::nullopt;
 }
@@ -248,7 +248,12 @@ bool Retention::is_old(Ctx& ctx) {
 }
 
 Retention::Why Retention::decide(Ctx& ctx, PhysicalOffset derived) {
-  if (!may_go(derived)) return Why::None;
+  is_round_wanted_ = false;
+  if (!may_go(derived)) {
+    // Only what is derived lacks: with many queues the next round may be far.
+    is_round_wanted_ = may_go(PhysicalOffset(UINT64_MAX)) && is_old(ctx) && is_hour(ctx.now);
+    return Why::None;
+  }
   // Kept for a group: looked at again when some group has come further.
   if (kept_start_ == log_.files().begin() && (ctx.now.monotonic < next_weighing_ || meta_.changes() == weighed_changes_)) return Why::None;
   const bool is_expired = is_old(ctx);

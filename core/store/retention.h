@@ -96,6 +96,7 @@ class Retention {
   uint64_t left_bytes_ = 0;                  // since that was measured
   Monotonic blocks_gone_at_, believed_until_;
   bool is_look_due_ = false;
+  bool is_round_wanted_ = false;             // the oldest file has expired, and is not derived
   std::optional<int64_t> clock_at_start_;    // wall ms - monotonic ms
   int64_t clock_now_ = 0;
   int64_t pause_ms_ = 0;                     // what the wall clock says passed between the newest stamp found and this life

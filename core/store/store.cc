@@ -10,7 +10,6 @@ namespace fulmar {
 
 namespace {
 
-constexpr Duration kStopPatience = Duration::seconds(2);   // with a full disk
 
 struct StoreStateEvent {
   FULMAR_EVENT(StoreState, Info, "store is {} ({})");
@@ -18,11 +17,6 @@ struct StoreStateEvent {
   std::string_view name;
   auto values() const { return std::array{state}; }
   std::string_view text() const { return name; }
-};
-struct RoundDoneEvent {
-  FULMAR_EVENT(RoundDone, Debug, "queues and index are durable to {}");
-  uint64_t covers;
-  auto values() const { return std::array{covers}; }
 };
 struct DiskRefusingEvent {
   FULMAR_EVENT(DiskRefusing, Warning, "writes are refused: {} % of the disk are used, {} bytes free under {}");
@@ -81,6 +75,7 @@ Store::Store(const BrokerConfig& config)
 Store::~Store() = default;
 
 void Store::start(Ctx& ctx) {
+  round_begun_ = ctx.now.monotonic;   // what is fed again is in no hurry
   recovery_ = std::make_unique<Recovery>(*this);
   recovery_->start(ctx);
 }
@@ -221,6 +216,7 @@ std::vector<std::pair<std::string, std::string>> Store::status(const Moment& now
   out.emplace_back("nextDeletion", retention_.outlook(now));
   out.emplace_back("consumeQueues", number(queues_.queue_count()));
   out.emplace_back("consumeQueueEntries", number(queues_.entry_count()));
+  out.emplace_back("consumeQueuesUnwritten", number(queues_.unwritten_count()));
   out.emplace_back("indexEntries", number(index_.entry_count()));
   out.emplace_back("topics", number(meta_.topic_count()));
   out.emplace_back("brokenQueues", number(queues_.broken_count()));
@@ -353,81 +349,18 @@ void Store::pump_flush(Ctx& ctx) {
   flusher_.flush_all(ctx);
 }
 
-// A round is done, so every queue's files hold just what it covers: now the table can say so, once the checkpoint does. True: the next round
-// waits for that. Entries of records that are not flushed must not stand in the files: with ASYNC_FLUSH the table is written at the end only.
-bool Store::write_queue_table(Ctx& ctx) {
-  const bool is_much = queues_.entry_count() >= table_entries_ + limits::kPendingEntriesRound;   // retention makes them fewer
-  if (round_ || !wants_queue_table() || (!is_much && ctx.now.monotonic < next_table_)) return false;
-  if (!queue_table_.can_ask(ctx.now.monotonic) || queues_.wants_removals()) return false;
-  if (checkpoint_.durable().derived != durable_round_.covers) {
-    next_checkpoint_ = ctx.now.monotonic;
-    return true;
-  }
-  next_table_ = ctx.now.monotonic + limits::kQueueTableInterval;
-  table_entries_ = queues_.entry_count();
-  queue_table_.write(ctx, queues_.table(durable_round_.covers));
-  return false;
-}
-
-bool Store::wants_queue_table() const {
-  const bool is_open = state_ == State::Serving && !recovery_->is_damaged();
-  return is_open && config_.flush_disk_type == FlushDiskType::Sync && queue_table_.covers() != durable_round_.covers;
-}
-
-// Before a file goes that a table may name, the table goes; with ASYNC_FLUSH before this life writes any queue.
-void Store::pump_queue_table(Ctx& ctx) {
-  const bool is_in_the_way = queues_.wants_removals() || is_queue_table_outlived();
-  if (queue_table_.may_exist() && is_in_the_way && queue_table_.can_ask(ctx.now.monotonic)) queue_table_.clear(ctx);
-  queues_.allow_removals(!queue_table_.may_exist());
-}
-
-bool Store::is_queue_table_outlived() const {
-  return config_.flush_disk_type == FlushDiskType::Async && recovery_->is_feeding_or_done() && (state_ == State::Recovering || state_ == State::Serving);
-}
-
-void Store::pump_rounds(Ctx& ctx) {
-  if (round_) {
-    const bool is_written = queues_.is_round_done() && index_.is_round_done() && meta_.is_round_done();
-    // Entries of records that are not flushed must not count: after a power cut other records may take those places.
-    const PhysicalOffset covers = MUTANT(RoundForgetsDeletions) ? round_->covers : std::max(round_->covers, queues_.retired_to());
-    const bool is_flushed = watermarks_.flushed >= covers || MUTANT(RoundBeforeFlush);
-    if (!is_written || !is_flushed) return;
-    durable_round_ = *round_;
-    watermarks_.derived = durable_round_.covers;
-    ctx.trace.note(RoundDoneEvent{durable_round_.covers.value()});
-    round_.reset();
-  }
-  if (write_queue_table(ctx) || (queue_table_.may_exist() && is_queue_table_outlived())) return;
-  if (watermarks_.dispatched < durable_round_.covers) {
-    // Fed again from behind what an earlier life had written: nothing new becomes durable, but memory may fill when files are missing.
-    if (queues_.wants_round() && queues_.is_round_done()) queues_.begin_round(ctx);
-    return;
-  }
-  const bool is_due = ctx.now.monotonic >= next_round_ || state_ == State::Draining;
-  const bool is_full = queues_.wants_round() || index_.wants_round();
-  const std::optional<PhysicalOffset> wanted = retention_.wants_derived(durable_round_.covers);
-  const bool is_waited_for = state_ == State::Serving && wanted && watermarks_.dispatched >= *wanted;
-  SOMETIMES("store: a round begins early because retention waits for it", is_waited_for && !is_due);
-  if (watermarks_.dispatched == durable_round_.covers || (!is_due && !is_full && !is_waited_for)) return;
-  SOMETIMES("store: a round begins early because memory fills", is_full && !is_due);
-  next_round_ = ctx.now.monotonic + Duration::milliseconds(config_.consume_queue_flush_interval_ms);
-  round_ = Round{watermarks_.dispatched, queues_.entry_count(), index_.entry_count()};
-  queues_.begin_round(ctx);
-  index_.begin_round(ctx);
-  meta_.begin_round(ctx);
-}
-
 CheckpointState Store::checkpoint_state(bool is_clean) const {
   CheckpointState s;
   s.is_clean = is_clean;
   s.has_crc = config_.is_crc_property_on;
   s.flushed = watermarks_.flushed;
   s.append_limit = is_clean ? watermarks_.flushed : watermarks_.flushed + ByteCount(config_.async_unflushed_bytes_max);
-  s.derived = durable_round_.covers;
+  s.derived = is_giving_up_ && MUTANT(StopClaimsUnwritten) ? watermarks_.dispatched : durable_round_.covers;
   // A count that no store can have: the next start builds the queues again.
   s.queue_entries = queues_.is_damaged_on_disk() ? UINT64_MAX : durable_round_.queue_entries;
   s.index_entries = durable_round_.index_entries;
-  s.newest_stamp = s.physic_msg = s.logics_msg = s.index_msg = log_.newest_stamp();
+  s.newest_stamp = s.physic_msg = log_.newest_stamp();
+  s.logics_msg = s.index_msg = durable_round_.stamp;   // RocketMQ feeds again what is younger
   s.log_begin = watermarks_.begin;
   return s;
 }
@@ -513,8 +446,9 @@ void Store::begin_stop(Ctx& ctx) {
 }
 
 void Store::pump_stop(Ctx& ctx) {
-  const bool is_drained = watermarks_.flushed == watermarks_.appended && watermarks_.dispatched == watermarks_.appended && !round_ &&
-                          durable_round_.covers == watermarks_.dispatched && flusher_.is_idle() && index_.is_settled();
+  const bool is_written = is_giving_up_ || (watermarks_.dispatched == watermarks_.appended && durable_round_.covers == watermarks_.dispatched);
+  const bool is_drained = watermarks_.flushed == watermarks_.appended && !round_ && is_written && flusher_.is_idle() && index_.is_settled();
+  if (!is_written) pump_giving_up(ctx);
   if (!is_drained && !is_clean_written_) {
     // Room may appear on a disk, for a moment's patience; a name that is taken, or a directory that nobody may write, will not change while we wait.
     for (const Error* why : {queues_.blocked(), index_.blocked()}) {
@@ -542,6 +476,8 @@ void Store::pump_stop(Ctx& ctx) {
     checkpoint_.write(ctx, checkpoint_state(true));
     return;
   }
+  // The marker stays where queues lack entries: RocketMQ would go on behind the youngest that it finds in any of them.
+  if (is_giving_up_) is_abort_asked_ = is_abort_removed_ = true;
   if (!is_abort_asked_) {
     is_abort_asked_ = true;
     ctx.out.remove(tickets_.issue(kRemoveAbort), config_.store_path + "/abort");
@@ -556,7 +492,8 @@ void Store::pump_stop(Ctx& ctx) {
 void Store::arm(Ctx& ctx) {
   Monotonic next = next_disk_poll_;
   if (watermarks_.flushed < watermarks_.appended) next = std::min(next, next_flush_);
-  if (watermarks_.dispatched != durable_round_.covers && !round_) next = std::min(next, next_round_);
+  if (watermarks_.dispatched != durable_round_.covers && !round_ && !is_giving_up_) next = std::min(next, round_due());
+  if (state_ == State::Draining && !is_giving_up_ && ctx.now.monotonic < drained_by_) next = std::min(next, drained_by_);
   const CheckpointState& durable = checkpoint_.durable();
   if (log_.is_ready_to_append() && (watermarks_.flushed != durable.flushed || durable_round_.covers != durable.derived)) next = std::min(next, next_checkpoint_);
   if (wants_queue_table() && !round_ && queue_table_.can_ask(next_table_) && !queues_.wants_removals()) next = std::min(next, next_table_);

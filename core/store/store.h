@@ -4,6 +4,10 @@
 //   Recovering --> Serving --stop--> Draining --> Stopped
 //              \-> Damaged (rot inside the log: everything readable stays readable, nothing is written)
 //   Every state may halt the node: a store that cannot be opened, a failed flush.
+//
+// Rounds write what is derived. One is due when the time since the last one has come to what the queues that are waiting cost, many times
+// over: few queues are written each second, a hundred thousand when their entries fill memory, when a start would have too much to feed
+// again, when retention waits, or at last after flushConsumeQueueThoroughInterval.
 
 #include <memory>
 #include <optional>
@@ -78,11 +82,16 @@ class Store : private MetaLog {
 
  private:
   friend class Recovery;
+  static constexpr Duration kStopPatience = Duration::seconds(2);   // with a full disk, and with very many queues
   Result<Appended> append_meta(Ctx& ctx, Bytes body) override;
   Result<void> may_append(Ctx& ctx, bool is_meta) const;
   void enter(Ctx& ctx, State state);
   void pump_flush(Ctx& ctx);
   void pump_rounds(Ctx& ctx);
+  bool is_round_wanted(Ctx& ctx) const;
+  Monotonic round_due() const;
+  bool takes_too_long() const { return round_cost(queues_.unwritten_count()) > kStopPatience; }   // for a stop to write all queues
+  Duration round_cost(size_t queues) const { return Duration::microseconds(static_cast<int64_t>(queues) * config_.queue_round_cost_us); }
   void pump_queue_table(Ctx& ctx);
   bool write_queue_table(Ctx& ctx);
   bool is_queue_table_outlived() const;
@@ -92,6 +101,7 @@ class Store : private MetaLog {
   void pump_disk(Ctx& ctx);
   void pump_watermark(Ctx& ctx);
   void pump_stop(Ctx& ctx);
+  void pump_giving_up(Ctx& ctx);
   void on_space(Ctx& ctx, const Space& answer);
   void route_warmed(Ctx& ctx);
   void arm(Ctx& ctx);
@@ -115,9 +125,9 @@ class Store : private MetaLog {
   std::vector<Warmed> warmed_for_broker_;
   TicketBook<int> tickets_;                 // abort marker and disk space
   PhysicalOffset flush_wanted_;             // ASYNC_FLUSH: somebody waits for everything before it
-  Monotonic next_flush_, next_round_, next_checkpoint_, next_disk_poll_;
+  Monotonic next_flush_, round_begun_, next_checkpoint_, next_disk_poll_;
   // A round of writing everything derived: what it covers once done.
-  struct Round { PhysicalOffset covers; uint64_t queue_entries, index_entries; };
+  struct Round { PhysicalOffset covers; uint64_t queue_entries, index_entries; Wall stamp; };   // stamp: of its last record
   std::optional<Round> round_;
   Monotonic next_table_;
   bool is_table_written_ = false;
@@ -129,7 +139,8 @@ class Store : private MetaLog {
   uint64_t raw_free_ = 0;                   // as measured, our own reserve not counted
   bool is_export_written_ = false, is_clean_written_ = false, is_abort_asked_ = false, is_abort_removed_ = false;
   Monotonic armed_ = Monotonic::never();
-  Monotonic drained_by_;                    // Draining: a full disk is waited for until then
+  Monotonic drained_by_;                    // Draining: a full disk is waited for until then, and queues are written
+  bool is_giving_up_ = false;               // Draining: what is not written is left to the next start
 };
 
 }  // namespace fulmar

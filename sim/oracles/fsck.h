@@ -20,6 +20,7 @@ struct FsckOptions {
   std::string root = "store";
   uint64_t index_slots = 0, index_entries = 0;  // geometry; 0 slots: the index is not looked at
   bool is_clean = false;                        // stopped in order: everything derived must be complete
+  bool is_unwritten = false;                    // … but what the checkpoint does not call derived; the abort marker says so
   bool has_crc = false;                         // every record carries the CRC property: one without is none
   bool may_be_torn = false;                     // not stopped in order: behind the log's end may stand anything that is no record
   bool is_claimed = false;                      // what the checkpoint calls derived must be complete, as after a crash

@@ -68,6 +68,10 @@ class StoreHarness {
   }
   void kill() { driver.kill(); wake(); }
   void cut_power(Ratio keep) { driver.crash(keep); wake(); }
+  void wake(const BrokerConfig& config) {
+    config_ = config;
+    wake();
+  }
   void wake() {
     store = std::make_unique<Store>(config_);
     is_fresh_ = true;
