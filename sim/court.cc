@@ -361,6 +361,7 @@ void Court::on_broker_event(BrokerFacts& b, const TraceRecord& record) {
     check_flushed(b, record.values[1]);
   } else if (id == kRoundDone) {
     b.derived_to = record.values[0];
+    b.round_ns = world_.now().ns;
     if (record.values[0] >= b.log_end) b.is_rebuilding = false;   // as far as a checkpoint may have claimed
     check_round(b, record.values[0]);
   } else if (id == kRebuildDerived || id == kQueuesRebuilt || id == kIndexRebuilt) {

@@ -47,6 +47,7 @@ class Court final : public WorldObserver, private Verdicts {
     uint64_t recoveries = 0, log_end = 0, derived_to = 0;   // derived_to: by its last round, or as its start found it
     uint64_t log_begin = 0;
     int64_t measured_ns = INT64_MIN / 2;   // retention looked into queues last
+    int64_t round_ns = INT64_MIN / 2;      // queues were written last
     int64_t leap_ms = 0;                   // by how much its host's clock was set ahead so far, in all
     uint64_t appended = 0, flushed = 0;    // by its own trace; what lies between is stored, and not yet shown to anyone
     uint64_t found_durable = 0;            // of this life: what it called flushed, found true
