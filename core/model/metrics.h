@@ -39,7 +39,7 @@ struct MetricSample {
 struct MetricCursor { int32_t family = 0; std::string group, topic; };
 
 namespace command {
-// A part of all samples, behind the cursor; at most samples_max (and no more work than a step has room for), but at least one.
+// A part of all samples, behind the cursor; at most samples_max, and no more work than a step has room for: it may be empty.
 struct GetMetrics { int32_t family = 0; std::string_view group = {}, topic = {}; int32_t samples_max = 1000; };
 struct GetHealth {};
 }  // namespace command
