@@ -1,3 +1,4 @@
+#include "core/base/mutants.h"
 #include "core/client/consumer.h"
 
 #include "client_kit.h"
@@ -213,11 +214,15 @@ TEST_F(ConsumerTest, WhereTheBeginIsLostItIsAskedForAgain) {
   kit.asked();
   kit.answer("a:10911 queue t q0", reply::Queue{QueueOffset(29), QueueOffset(29)});
   kit.asked();
-  kit.answer("a:10911 pull t q0 @29", Errc::Reset);
-  kit.pass(100);
-  kit.asked();
-  kit.answer("a:10911 offset g t q0", ClientKit::refusal(Code::QueryNotFound));
-  EXPECT_EQ(kit.asked(), Lines{"a:10911 queue t q0"});
+  for (const Mutant planted : {Mutant::ConsumerTrustsItsBegin, Mutant::None}) {
+    kit.answer("a:10911 pull t q0 @29", Errc::Reset);
+    kit.pass(1000);
+    kit.asked();
+    mutants::plant(planted);
+    kit.answer("a:10911 offset g t q0", ClientKit::refusal(Code::QueryNotFound));
+    mutants::plant(Mutant::None);
+    EXPECT_EQ(kit.asked().back(), planted == Mutant::None ? "a:10911 queue t q0" : "a:10911 pull t q0 @29");
+  }
   kit.answer("a:10911 queue t q0", reply::Queue{QueueOffset(7), QueueOffset(30)});
   EXPECT_EQ(kit.asked().back(), "a:10911 pull t q0 @7");
 }

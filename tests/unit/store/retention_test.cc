@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/mutants.h"
 #include "tests/unit/store/store_harness.h"
 
 namespace fulmar::testing {
@@ -171,8 +172,9 @@ TEST_F(RetentionTest, ByForceAsManyAsAreTooMany) {
 // A fast disk fills in less than the time between two measurements: then queues and index had no room left, nothing was derived, and so
 // nothing could be deleted, for ever.
 TEST_F(RetentionTest, WhatIsAppendedSinceTheDiskWasMeasuredCountsAtOnce) {
-  for (const bool is_forced : {true, false}) {
+  for (const auto& [is_forced, planted] : {std::pair(true, Mutant::None), {false, Mutant::None}, {false, Mutant::DiskBelievedForASecond}}) {
     SCOPED_TRACE(is_forced);
+    mutants::plant(planted);
     BrokerConfig config = retaining_config();
     config.file_reserved_ms = 0;
     config.is_deleting_forcibly = is_forced;
@@ -191,7 +193,8 @@ TEST_F(RetentionTest, WhatIsAppendedSinceTheDiskWasMeasuredCountsAtOnce) {
       while (store->driver.in_flight() > 0 || store->driver.wants_step_again()) store->run(1);   // time stands still
     }
     EXPECT_LT((store->driver.now.monotonic - measured).ms(), 900) << "no measurement may have helped";
-    EXPECT_EQ(is_refused, !is_forced);
+    mutants::plant(Mutant::None);
+    EXPECT_EQ(is_refused, !is_forced && planted == Mutant::None);
     EXPECT_EQ(begin() > 0, is_forced);
   }
 }
