@@ -40,6 +40,7 @@ struct QueueState {
   bool is_asked = false;            // the writer's (or the load's) one ticket is out
   bool is_loading = false;
   bool is_known = false;            // the table of queues describes it
+  bool is_fed_anew = false;         // of entries that should stand in its files some did not: files may be of this life
   bool has_arrival = false;
   bool is_broken = false;           // stands still behind a gap
   bool is_damaged = false;          // entries lost to an unreadable page

@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include "core/base/mutants.h"
 #include "tests/unit/store/store_harness.h"
 
 namespace fulmar::testing {
@@ -107,6 +108,15 @@ void live(uint64_t seed, FlushDiskType flush) {
           for (const auto& [offset, body] : *found) model[{topic, queue}][offset].push_back({body, PhysicalOffset(0)});
         }
   }
+}
+
+// A round while the log was fed again made a queue's file anew, and what was fed next was taken to stand in it.
+TEST(StoreProperty, SeedsThatFoundBugs) {
+  constexpr uint64_t kRoundWhileFed = 1979296766580099927u;
+  EXPECT_NO_THROW(live(kRoundWhileFed, FlushDiskType::Sync));
+  mutants::plant(Mutant::FedAgainBelievesNewFiles);
+  EXPECT_ANY_THROW(live(kRoundWhileFed, FlushDiskType::Sync));
+  mutants::plant(Mutant::None);
 }
 
 RC_GTEST_PROP(StoreProperty, SyncFlushKeepsWhatItAcknowledged, (uint64_t seed)) { live(seed, FlushDiskType::Sync); }
