@@ -140,14 +140,17 @@ bool ConsumeQueues::apply(Ctx& ctx, const RecordView& record) {
     ++impl_->broken;
     return true;
   }
-  const bool may_stand = entry.at < impl_->known_below && q->pending.empty() && (!q->is_fed_anew || MUTANT(FedAgainBelievesNewFiles));
+  const bool may_stand = entry.at < impl_->known_below && q->pending.empty() && !q->is_fed_anew;
   if (may_stand && std::binary_search(q->files.begin(), q->files.end(), impl_->file_start(offset))) {
     SOMETIMES("store: an entry behind the table of queues stands in its file", true);
     impl_->advance(*q);
     return true;
   }
-  // A round may write it while the rest is being fed: then its file is there, but it is ours and ends here.
-  q->is_fed_anew |= entry.at < impl_->known_below;
+  if (entry.at < impl_->known_below) {
+    SOMETIMES("store: a file behind the table of queues is missing", !impl_->misses_files);
+    impl_->misses_files = true;
+    q->is_fed_anew = true;   // a round may write it while the rest is being fed: then its file is there, but it is ours and ends here
+  }
   impl_->append(*q, entry);
   return true;
 }
@@ -360,6 +363,8 @@ void ConsumeQueues::begin_rebuild(Ctx& ctx) {
   impl_->end_load(ctx);
 }
 bool ConsumeQueues::needs_rebuild() const { return impl_->must_rebuild; }
+bool ConsumeQueues::misses_files() const { return impl_->misses_files && !MUTANT(MissingFilesKeepTable); }
+void ConsumeQueues::round_is_done(PhysicalOffset covers) { impl_->misses_files &= covers < impl_->known_below; }
 
 void ConsumeQueues::on_mapped(Ctx& ctx, const Mapped& mapped) { impl_->on_mapped(ctx, mapped); }
 void ConsumeQueues::on_done(Ctx& ctx, const Done& done) { impl_->on_done(ctx, done); }

@@ -58,6 +58,10 @@ class ConsumeQueues : public Derived {
                   const QueueTableState* table = nullptr);
   bool is_loaded() const;
   bool needs_rebuild() const;
+  // Loaded with a table, and entries behind it, below `derived`, were not in the files: they are in memory only. Until a round has written
+  // them no table may be believed, neither the one found nor a new one.
+  bool misses_files() const;
+  void round_is_done(PhysicalOffset covers);
   void begin_rebuild(Ctx& ctx);                     // loaded, but what was found turns out to be wrong: all queues are empty again
 
   // --- offsets ----------------------------------------------------------------------------------------------------------------------

@@ -175,6 +175,7 @@ struct ConsumeQueues::Impl {
   std::map<uint32_t, LoadJob> jobs;
   std::deque<uint32_t> load_todo;
   PhysicalOffset derived, known_below;   // known_below: with a table, what of the records that are fed again the files hold
+  bool misses_files = false;                     // entries below known_below were not in the files
   uint64_t entries_expected = 0;
   bool is_sum_expected = false, is_loading = false, is_loaded = false, must_rebuild = false;
   bool may_remove = true;

@@ -100,9 +100,14 @@ void Retention::on_space(const DiskSpace& space, Monotonic now) {
   believed_until_ = now + kSpaceBelieved;
 }
 
+uint64_t Retention::appended_since(PhysicalOffset measured_at) const {
+  if (!life_begin_) return 0;
+  return watermarks_.appended.value() - std::max(measured_at.value(), MUTANT(RestartFillsTheDisk) ? 0 : *life_begin_);
+}
+
 uint64_t Retention::disk_percent() const {
   if (!space_) return 0;
-  return space_->filled((watermarks_.appended - space_at_).value()).emptied(left_bytes_).percent_used();
+  return space_->filled(appended_since(space_at_)).emptied(left_bytes_).percent_used();
 }
 
 bool Retention::is_forced() const {

@@ -54,6 +54,9 @@ class Retention {
   std::optional<PhysicalOffset> wants_flushed(PhysicalOffset derived) const;
   std::optional<PhysicalOffset> wants_derived(PhysicalOffset derived) const;
   State state() const { return state_; }
+  // Bytes that this life has appended since the log ended at `measured_at`. What an earlier life left is on the disk, whenever it was measured:
+  // the first measurement is older than the log's end.
+  uint64_t appended_since(PhysicalOffset measured_at) const;
   // For `fulmar status`: what keeps the oldest file, or when it goes.
   std::string outlook(const Moment& now) const;
 

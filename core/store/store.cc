@@ -418,7 +418,7 @@ void Store::on_space(Ctx& ctx, const Space& answer) {
 // since the last one counts at once.
 std::optional<DiskSpace> Store::disk_space() const {
   if (!space_) return std::nullopt;
-  return MUTANT(DiskBelievedForASecond) ? *space_ : space_->filled((watermarks_.appended - space_at_).value());
+  return MUTANT(DiskBelievedForASecond) ? *space_ : space_->filled(retention_.appended_since(space_at_));
 }
 
 void Store::pump_watermark(Ctx& ctx) {

@@ -40,18 +40,20 @@ bool Store::write_queue_table(Ctx& ctx) {
 
 bool Store::wants_queue_table() const {
   const bool is_open = state_ == State::Serving && !recovery_->is_damaged();
-  return is_open && config_.flush_disk_type == FlushDiskType::Sync && queue_table_.covers() != durable_round_.covers;
+  return is_open && config_.flush_disk_type == FlushDiskType::Sync && !queues_.misses_files() && queue_table_.covers() != durable_round_.covers;
 }
 
-// Before a file goes that a table may name, the table goes; with ASYNC_FLUSH before this life writes any queue.
+// Before a file goes that a table may name, the table goes; with ASYNC_FLUSH, and where files behind it are missing, before this life writes
+// any queue.
 void Store::pump_queue_table(Ctx& ctx) {
   const bool is_in_the_way = queues_.wants_removals() || is_queue_table_outlived();
   if (queue_table_.may_exist() && is_in_the_way && queue_table_.can_ask(ctx.now.monotonic)) queue_table_.clear(ctx);
-  queues_.allow_removals(!queue_table_.may_exist());
+  queues_.allow_removals(!queue_table_.may_exist() && !is_giving_up_);   // thousands of files take longer than a stop: the next start removes them
 }
 
 bool Store::is_queue_table_outlived() const {
-  return config_.flush_disk_type == FlushDiskType::Async && recovery_->is_feeding_or_done() && (state_ == State::Recovering || state_ == State::Serving);
+  const bool is_of_no_use = config_.flush_disk_type == FlushDiskType::Async || queues_.misses_files();
+  return is_of_no_use && recovery_->is_feeding_or_done() && (state_ == State::Recovering || state_ == State::Serving);
 }
 
 void Store::pump_rounds(Ctx& ctx) {
@@ -67,6 +69,7 @@ void Store::pump_rounds(Ctx& ctx) {
     if (!is_written || !is_flushed) return;
     durable_round_ = *round_;
     watermarks_.derived = durable_round_.covers;
+    queues_.round_is_done(durable_round_.covers);
     ctx.trace.note(RoundDoneEvent{durable_round_.covers.value()});
     round_.reset();
   }

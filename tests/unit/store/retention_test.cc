@@ -199,6 +199,30 @@ TEST_F(RetentionTest, WhatIsAppendedSinceTheDiskWasMeasuredCountsAtOnce) {
   }
 }
 
+// The first measurement of a life is made before the log's end is known: its whole length must not count as appended since.
+TEST_F(RetentionTest, ARestartDeletesNothingOfALogLongerThanTheRoomThatIsLeft) {
+  for (const Mutant planted : {Mutant::RestartFillsTheDisk, Mutant::None}) {
+    SCOPED_TRACE(static_cast<int>(planted));
+    BrokerConfig config = retaining_config();
+    config.file_reserved_ms = 0;
+    serve(config);
+    sent_.clear();
+    fill(600);
+    const uint64_t files = end() / config.commit_log_file_bytes;
+    ASSERT_GE(files, 9u);
+    store->driver.disk_bytes = 12 * config.commit_log_file_bytes;
+    store->driver.disk_used_percent = 50;
+    stop_and_wake();
+    mutants::plant(planted);
+    ASSERT_TRUE(store->run_until(Store::State::Serving));
+    EXPECT_EQ(store->store->is_disk_full(), planted != Mutant::None);
+    pass(Duration::seconds(5));
+    mutants::plant(Mutant::None);
+    EXPECT_EQ(begin() == 0, planted == Mutant::None);
+  }
+  check_all();
+}
+
 TEST_F(RetentionTest, NeverByForceWhereThatIsSwitchedOff) {
   BrokerConfig config = retaining_config();
   config.file_reserved_ms = 0;
